@@ -1,16 +1,39 @@
-"""Rows of programs in the form that ``score`` and ``verify`` read.
+"""Rows in the form that ``score`` and ``verify`` read, from files and programs.
 
 Tables and values of numpy, pandas and polars become plain; a conversation becomes the text of its
 assistant, and what ``verify --json`` writes the trace that it tells.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from decomposerl.errors import SourceFileError
 from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import build_trace, write_trace
 from decomposerl.traces.records import FIELDS
 from decomposerl.traces.trace import Cycle
+
+STANDARD_INPUT = "-"
+
+
+def name_of(file: Path) -> str:
+    """What messages call a file, or standard input."""
+    return "standard input" if str(file) == STANDARD_INPUT else str(file)
+
+
+def lines_of(file: Path) -> list[str]:
+    """The lines of a file or standard input; bytes that are not UTF-8 become surrogates.
+
+    Raises:
+        SourceFileError: it cannot be read.
+    """
+    try:
+        content = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
+    except OSError as error:
+        raise SourceFileError(f"{name_of(file)} cannot be read: {error.strerror}") from error
+    return content.decode("utf-8", "surrogateescape").split("\n")
 
 
 def plain_rows(rows: Any) -> list[dict[str, object]]:  # noqa: ANN401 - tables of two libraries
@@ -39,7 +62,7 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - any
     return None if missing else value
 
 
-def in_score_form(values: dict[str, object]) -> dict[str, object]:
+def in_score_form(values: Any) -> Any:  # noqa: ANN401 - JSON
     """A row as ``score`` reads it: messages become their text, a result of ``verify`` a trace.
 
     What is neither stays as it is, for the reader to name what is wrong.
@@ -56,15 +79,18 @@ def in_score_form(values: dict[str, object]) -> dict[str, object]:
 def _spoken(turns: Any) -> str:  # noqa: ANN401 - JSON
     """What the assistant of a conversation says; a text may come in parts."""
     said = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-    parts = [[{"text": one}] if isinstance(one, str) else one for one in said]
+    parts = [[{"text": text}] if isinstance(text, str) else text for text in said]
     return "\n".join(part["text"] for each in parts for part in each)
 
 
 def _verified(values: dict[str, Any]) -> dict[str, object]:
-    thoughts = [one.get("thought", "").strip() or None for one in values["questions"]]
     cycles = [
-        Cycle(one["question"].strip(), one["answer"].strip(), thought)
-        for one, thought in zip(values["questions"], thoughts, strict=True)
+        Cycle(
+            asked["question"].strip(),
+            asked["answer"].strip(),
+            asked.get("thought", "").strip() or None,
+        )
+        for asked in values["questions"]
     ]
     opening = values.get("opening", "").strip() or None
     trace = write_trace(build_trace(opening, cycles, values["verdict"], VERDICTS))

@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from dagster_project import own_model
-from dagster_project.terminal import (
-    Format,
-    FormatOption,
-    print_note,
-    print_rows,
-    print_text,
-    report_errors,
-)
+from dagster_project.terminal import Format, FormatOption, report_errors
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
 
 if TYPE_CHECKING:
-    from dagster_project.score import Labels, ScoreRun
+    from dagster_project.score import Scoring
 
 UNREADABLE = 3
 """Exit code: some lines could not be read, the others were scored."""
@@ -37,59 +30,53 @@ _READINGS = {
     "own": "A reward of your own, MODULE:FUNCTION.",
 }
 """The options that are fields of ``RewardSettings``, with their help."""
-Weights = Annotated[
-    list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
-]
-Share = Annotated[float | None, typer.Option(help="Share of claims that keep their label, 0..1.")]
 Recorded = Annotated[
     Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
 ]
-Traces = Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")]
-ThreeWay = Annotated[
-    bool, typer.Option("--three-way", help="Not Enough Information is a verdict and a label, too.")
-]
 
 
-def _with_rewards(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options that weigh and read rewards, in place of their values."""
-    kinds, kind = get_type_hints(RewardSettings), inspect.Parameter.KEYWORD_ONLY
-    shared: list[tuple[str, object, Any]] = [
-        ("weight", None, Weights),
-        *(
-            (name, getattr(RewardSettings(), name), Annotated[kinds[name], typer.Option(help=text)])
-            for name, text in _READINGS.items()
-        ),
-        ("three_way", False, ThreeWay),
-        ("labelled_share", None, Share),
-    ]
+def _with_scoring(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with the options that weigh and read rewards, in place of ``scoring``."""
+    kinds, usual = get_type_hints(RewardSettings), RewardSettings()
+    added: dict[str, tuple[Any, object, str]] = {
+        "weight": (list[str] | None, None, "NAME=NUMBER; repeatable; 0 switches a reward off."),
+        **{name: (kinds[name], getattr(usual, name), text) for name, text in _READINGS.items()},
+        "three_way": (bool, False, "Not Enough Information is a verdict and a label, too."),
+        "labelled_share": (float | None, None, "Share of claims that keep their label, 0..1."),
+    }
 
     @functools.wraps(command)
     def given(**options: Any) -> None:  # noqa: ANN401 - typer checks them
-        from dagster_project.score import Labels
+        from dagster_project.score import Scoring
         from decomposerl.schemas import LABELS, VERDICTS
 
-        weights, three_way, share = map(options.pop, ("weight", "three_way", "labelled_share"))
-        readings = {name: options.pop(name) for name in _READINGS}
-        settings = RewardSettings(_weights(weights), **readings)
-        command(settings, Labels(share, VERDICTS if three_way else LABELS), **options)
+        weight, three_way, share = map(options.pop, ("weight", "three_way", "labelled_share"))
+        settings = RewardSettings(_weights(weight), **{n: options.pop(n) for n in _READINGS})
+        command(scoring=Scoring(settings, VERDICTS if three_way else LABELS, share), **options)
 
-    own = [*inspect.signature(command).parameters.values()][2:]
-    place = [one.name for one in own].index("judge_calls")
-    options = (inspect.Parameter(n, kind, default=d, annotation=a) for n, d, a in shared)
-    parameters = [*own[:place], *options, *own[place:]]
-    vars(given)["__signature__"] = inspect.Signature(parameters)
-    given.__annotations__ = {one.name: one.annotation for one in parameters}
+    parameters: dict[str, inspect.Parameter] = {}
+    for own in inspect.signature(command).parameters.values():
+        for name, (kind, default, text) in added.items() if own.name == "scoring" else ():
+            option = typer.Option(f"--{name.replace('_', '-')}", help=text)
+            parameters[name] = own.replace(
+                name=name, default=default, annotation=Annotated[kind, option]
+            )
+        if own.name != "scoring":
+            parameters[own.name] = own
+    vars(given)["__signature__"] = inspect.Signature([*parameters.values()])
+    given.__annotations__ = {name: one.annotation for name, one in parameters.items()}
     return given
 
 
 @report_errors
-@_with_rewards
+@_with_scoring
 def score(  # noqa: PLR0913 - each is one option
-    settings: RewardSettings,
-    labels: "Labels",
     *,
-    traces: Traces,
+    traces: Annotated[
+        Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Reward table; default: next to TRACES.")] = None,
+    scoring: "Scoring",
     judge_calls: Recorded = None,
     endpoint: own_model.EndpointOption = "",
     model: own_model.ModelOption = "",
@@ -107,22 +94,19 @@ def score(  # noqa: PLR0913 - each is one option
     docs/how-to/serve-rewards.md. Lines that cannot be read go to the rejects file, the others are
     scored, and the exit code is 3.
     """
-    from dagster_project.progress_display import shown_progress
     from dagster_project.score import score_file
 
     own_model.use_as_judge(own_model.named_model(endpoint, model, key_env), judge_calls)
-    with shown_progress():
-        run = score_file(traces, settings, labels, judge_calls, out)
-    _print_scores(run, output, questions=questions)
-    if run.unreadable and not allow_unreadable:
+    rejected = score_file(
+        traces, scoring, recorded=judge_calls, out=out, output=output, questions=questions
+    )
+    if rejected and not allow_unreadable:
         raise typer.Exit(UNREADABLE)
 
 
 @report_errors
-@_with_rewards
+@_with_scoring
 def serve_rewards(  # noqa: PLR0913 - each is one option
-    settings: RewardSettings,
-    labels: "Labels",
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8005,
@@ -137,6 +121,7 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     most_calls: Annotated[
         int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
     ] = 0,
+    scoring: "Scoring",
     judge_calls: Recorded = None,
 ) -> None:
     """Serve the rewards over HTTP, for a trainer in another environment.
@@ -146,11 +131,11 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     authentication; requests of web pages and to another host's name are refused. Ctrl-C and SIGTERM
     give the requests under way some seconds. See docs/how-to/serve-rewards.md.
     """
-    from dagster_project.reward_server import Limits, opened_service, serve_at
+    from dagster_project.reward_server import Limits, RewardServer, serve
 
     limits = Limits(most_megabytes * 1_000_000, most_questions, most_cycles)
-    service = opened_service(settings, labels, limits, recorded=judge_calls, most_calls=most_calls)
-    serve_at(host, port, service, at_once)
+    server = RewardServer(host, port, at_once)
+    serve(server, scoring, limits, most_calls=most_calls, recorded=judge_calls)
 
 
 def _weights(pairs: list[str] | None) -> dict[str, float]:
@@ -160,32 +145,12 @@ def _weights(pairs: list[str] | None) -> dict[str, float]:
         ConfigError: a word has another form.
     """
     weights = {}
-    for pair in pairs or []:
-        name, equals, number = pair.partition("=")
+    for pair in pairs or ():
+        name, _, number = pair.partition("=")
         try:
             weights[name.strip()] = float(number)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise ConfigError(f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0")
+        except ValueError as error:
+            raise ConfigError(
+                f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0"
+            ) from error
     return weights
-
-
-def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
-    """The table on standard output; engines, problems and files on standard error."""
-    from decomposerl.reports.reward_report import (
-        question_pages,
-        reward_frame,
-        reward_markdown,
-        reward_text,
-    )
-
-    scored, wide = run.scoring.rewards, reward_frame(run.scoring.rewards)
-    if output.is_data:
-        print_rows(wide, output)
-    else:
-        print_text(reward_text(wide) if output is Format.TEXT else reward_markdown(wide))
-        if questions:
-            print_text(f"\n{question_pages(scored)}")
-    for line in run.notes():
-        print_note(line)

@@ -169,7 +169,7 @@ def _records(
         ConfigError: both were given, or neither, or a claim without evidence or with two.
         SourceFileError: a file cannot be read, or holds no claim.
     """
-    from dagster_project.score import lines_of, name_of
+    from dagster_project.row_forms import lines_of, name_of
     from dagster_project.verify import checked_record
     from decomposerl.traces.records import read_claim_records
     from resources.corpora.documents import DOCUMENTS, document_text

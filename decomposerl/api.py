@@ -95,8 +95,8 @@ def score_traces(
             refutes under ``three_way``.
         EngineError: an engine failed as a whole.
     """
-    from dagster_project.score import scored_rows
+    from dagster_project.score import Scoring, scored_rows
     from decomposerl.schemas import LABELS, VERDICTS
 
     labels = VERDICTS if three_way else LABELS
-    return scored_rows(traces, settings or RewardSettings(), labels)
+    return scored_rows(traces, Scoring(settings or RewardSettings(), labels))

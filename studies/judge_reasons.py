@@ -17,8 +17,7 @@ from typing import get_args
 
 from dagster_project.engine_resources import open_resources
 from dagster_project.environment import load_env_file, read_settings
-from dagster_project.row_forms import in_score_form
-from dagster_project.score import lines_of
+from dagster_project.row_forms import in_score_form, lines_of
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.judge.plan import plan
 from decomposerl.prompts.judge import TASKS, Reasons

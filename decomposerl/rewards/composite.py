@@ -7,21 +7,22 @@ them is left out for all of them, and the other rewards still count. An absent r
 no n*) is absent for the whole group and counts nowhere.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Role
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.own import bound, check_own
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
-from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.traces.rollout import Rollout
 
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
 _Results = Mapping[str, Sequence[RewardResult]]
-_Groups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,14 @@ class RewardedBatch:
 
 
 def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
-    """The rewards whose weight is not 0, in the catalogue's order.
+    """The rewards whose weight is not 0, with that weight, in the catalogue's order.
 
     Raises:
         ConfigError: as ``weights_of``.
     """
     weights = weights_of(settings, rewards)
-    return [bound(reward, settings) for reward in rewards if weights[reward.name]]
+    chosen = (bound(reward, settings) for reward in rewards if weights[reward.name])
+    return [replace(reward, weight=weights[reward.name]) for reward in chosen]
 
 
 def judge_roles(
@@ -77,8 +79,10 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
     unknown = sorted(set(settings.weights) - set(names))
     if unknown:
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    usual = {reward.name: bound(reward, settings).weight for reward in rewards}
-    weights = {name: float(settings.weights.get(name, usual[name])) for name in names}
+    weights = {
+        reward.name: float(settings.weights.get(reward.name, bound(reward, settings).weight))
+        for reward in rewards
+    }
     if weights.get("own") and not settings.own:
         raise ConfigError("the weight of 'own' needs rewards.own = MODULE:FUNCTION")
     for name, weight in weights.items():
@@ -109,63 +113,58 @@ def reward_batch(
             case's vectors are not of its trace.
     """
     groups = _groups(cases)
-    all_weights = weights_of(settings, rewards)
     active = active_rewards(settings, rewards)
-    weights = {reward.name: all_weights[reward.name] for reward in active}
-    results = {reward.name: _results(reward, cases, groups, settings) for reward in active}
-    if settings.failures == "raise":
-        _refuse_failures(results, cases)
-    counted = _counted(results, groups, settings)
-    return RewardedBatch(
-        rollouts=tuple(case.rollout for case in cases),
-        weights=weights,
-        results=results,
-        counted=counted,
-        totals=_totals(counted, weights) or (None,) * len(cases),
-    )
+    weights = {reward.name: reward.weight for reward in active}
+    results: dict[str, tuple[RewardResult, ...]] = {}
+    for reward in active:
+        found = [reward.compute([cases[place] for place in group], settings) for group in groups]
+        placed = dict(zip(chain(*groups), chain(*found), strict=True))
+        results[reward.name] = tuple(placed[place] for place in range(len(cases)))
+    counted = _counted(results, groups, cases, settings.failures)
+    totals = []
+    for values in zip(*counted.values(), strict=True):
+        terms = [w * v for w, v in zip(weights.values(), values, strict=True) if v is not None]
+        totals.append(sum(terms) if terms else None)
+    rollouts = tuple(case.rollout for case in cases)
+    return RewardedBatch(rollouts, weights, results, counted, tuple(totals) or (None,) * len(cases))
 
 
 def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
-    groups: dict[str, list[int]] = {}
-    for index, case in enumerate(cases):
-        groups.setdefault(case.rollout.group, []).append(index)
-    for name, members in groups.items():
-        if len({_prompt(cases[index].rollout) for index in members}) > 1:
+    groups: dict[str, list[int]] = defaultdict(list)
+    prompts: dict[str, set[tuple[object, ...]]] = defaultdict(set)
+    for index, rollout in enumerate(case.rollout for case in cases):
+        groups[rollout.group].append(index)
+        prompt = rollout.claim, rollout.evidence, rollout.label, rollout.n_star
+        prompts[rollout.group].add(prompt)
+        if len(prompts[rollout.group]) > 1:
             raise ValueError(
-                f"the rollouts of group '{name}' differ in claim, evidence, label or n*"
+                f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
             )
     return list(groups.values())
 
 
-def _prompt(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
-    return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
-
-
-def _results(
-    reward: Reward, cases: Sequence[RewardCase], groups: _Groups, settings: RewardSettings
-) -> tuple[RewardResult, ...]:
-    by_index: dict[int, RewardResult] = {}
-    for members in groups:
-        results = reward.compute([cases[index] for index in members], settings)
-        by_index.update(zip(members, results, strict=True))
-    return tuple(by_index[index] for index in range(len(cases)))
-
-
 def _counted(
-    results: _Results, groups: _Groups, settings: RewardSettings
+    results: _Results,
+    groups: Sequence[Sequence[int]],
+    cases: Sequence[RewardCase],
+    failures: FailurePolicy,
 ) -> dict[str, tuple[RewardValue, ...]]:
     """What each reward adds for each case under the failure policy."""
     left_out = {
         name: {index for index, result in enumerate(column) if result.state == "failed"}
         for name, column in results.items()
     }
-    if settings.failures == "drop_group":
-        for failed in left_out.values():
+    for name, failed in left_out.items():
+        if failures == "raise" and failed:
+            rollout = cases[min(failed)].rollout
+            where = f"rollout {rollout.number} of '{rollout.group}'"
+            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
+        if failures == "drop_group":
             failed.update(*(members for members in groups if not failed.isdisjoint(members)))
-    if settings.failures == "drop_rollout":
+    if failures == "drop_rollout":
         left_out = dict.fromkeys(left_out, set().union(*left_out.values()))
-    instead = 0.0 if settings.failures == "zero" else None
+    instead = 0.0 if failures == "zero" else None
     return {
         name: tuple(
             instead if index in left_out[name] else result.value
@@ -173,25 +172,3 @@ def _counted(
         )
         for name, column in results.items()
     }
-
-
-def _refuse_failures(results: _Results, cases: Sequence[RewardCase]) -> None:
-    for name, column in results.items():
-        for result, case in zip(column, cases, strict=True):
-            if result.state == "failed":
-                rollout = case.rollout
-                raise RewardError(
-                    f"reward '{name}' lacks a ruling for rollout {rollout.number} of "
-                    f"'{rollout.group}'"
-                )
-
-
-def _totals(
-    counted: Mapping[str, Sequence[RewardValue]], weights: Mapping[str, float]
-) -> tuple[float | None, ...]:
-    """The weighted sum of what counts; None where nothing does."""
-    totals: list[float | None] = []
-    for values in zip(*counted.values(), strict=True):
-        terms = [w * v for w, v in zip(weights.values(), values, strict=True) if v is not None]
-        totals.append(sum(terms) if terms else None)
-    return tuple(totals)

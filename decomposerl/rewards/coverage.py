@@ -16,8 +16,8 @@ in place of 1, and ``silence = refutes`` reads an abstention about a part as a r
 from collections import Counter
 from collections.abc import Sequence
 
-from decomposerl.rewards.readings import grounded, matches, shows_open, verdict
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.readings import grounded, left_open, matches, verdicts
+from decomposerl.rewards.reward import RewardCase, RewardResult, mean
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
@@ -30,13 +30,11 @@ def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rewa
 
 def _result(case: RewardCase, majority: Verdict | None, settings: RewardSettings) -> RewardResult:
     label = case.rollout.label if case.rollout.label is not None else majority
-    found = matches(verdict(case, settings), label, shows_open(case))
+    right = matches(verdicts(case, settings)[0], label, left_open(case, claim=True))
     pays = grounded(case, settings)
-    if found is None or None in pays:
+    if right is None or None in pays:
         return RewardResult(None, "failed")
-    if not found or not pays:
-        return RewardResult(float(found))
-    return RewardResult(sum(map(bool, pays)) / len(pays))
+    return RewardResult(mean(list(map(bool, pays))) if right and pays else float(right))
 
 
 def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdict | None:
@@ -54,7 +52,7 @@ def _vote(case: RewardCase, settings: RewardSettings) -> Verdict | None:
     trace = case.rollout.trace
     if settings.votes == "policy":
         return trace.verdict
-    given = verdict(case, settings)
-    if given == "NotEnoughInfo" and given in trace.labels:
-        return given if matches(given, given, shows_open(case)) else None
+    given, _ = verdicts(case, settings)
+    if given == "NotEnoughInfo" and not matches(given, given, left_open(case, claim=True)):
+        return None
     return given if given in trace.labels else None

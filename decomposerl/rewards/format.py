@@ -7,9 +7,9 @@ The paper names three conditions; the list below spells them out in eight. All c
 verdict.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase, RewardResult, by_case, mean
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import FaultKind, Trace
 
@@ -40,8 +40,6 @@ CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
     ("well-formed tags, no text outside", lambda trace: bool(trace.blocks) and _well_formed(trace)),
 )
 """Name and test of each condition, by the faults of the exact tags: other tags pay nothing."""
-
-
 PRINTED: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
     ("well-formed XML", lambda t: bool(t.blocks) and _closed(t)),
     ("questions and answers alternate", lambda t: _has_cycle(t) and _answered(t)),
@@ -50,12 +48,11 @@ PRINTED: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
 """The paper's three conditions."""
 
 
-def format_reward(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
-    """The share of the conditions that each trace meets, 0..1."""
+@by_case
+def format_reward(case: RewardCase, settings: RewardSettings) -> RewardResult:
+    """The share of the conditions that a trace meets, 0..1."""
     conditions = PRINTED if settings.format == "literal" else CONDITIONS
-    traces = [case.rollout.trace for case in cases]
-    met = (sum(holds(trace) for _, holds in conditions) for trace in traces)
-    return [RewardResult(number / len(conditions)) for number in met]
+    return RewardResult(mean([holds(case.rollout.trace) for _, holds in conditions]))
 
 
 def conditions_met(trace: Trace) -> tuple[str, ...]:

@@ -11,30 +11,25 @@ about a part of the claim. ``restating = marked`` pays 0 for a question that res
 question: 0. A missing ruling makes the whole reward null.
 """
 
-from collections.abc import Sequence
-
 from decomposerl.prompts.judge import CRITERIA
 from decomposerl.rewards.readings import asks_about_part, marked
-from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
+from decomposerl.rewards.reward import (
+    QuestionResult,
+    RewardCase,
+    RewardResult,
+    by_case,
+    of_questions,
+)
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionResult(None, "failed")
 
 
-def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
+@by_case
+def joint(case: RewardCase, settings: RewardSettings) -> RewardResult:
     """0..1; null where a ruling is missing."""
-    return [_result(case, settings) for case in cases]
-
-
-def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
-    marks = marked(case, settings)
-    questions = tuple(
-        _question(case, place, settings, restates=mark) for place, mark in enumerate(marks)
-    )
-    values = [question.value for question in questions if question.value is not None]
-    if len(values) < len(questions):
-        return RewardResult(None, "failed", questions)
-    return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
+    places = enumerate(marked(case, settings))
+    return of_questions(tuple(_question(case, i, settings, restates=mark) for i, mark in places))
 
 
 def _question(
@@ -49,17 +44,15 @@ def _question(
     met, all_ = sum(criteria), len(CRITERIA)
     atomic = float(met == all_) if settings.atomicity == "strict" else met / all_
     if abstained:
-        detail = f"answerable {answerable:d}, atomic {met}/{all_}"
-        pays, state = (
-            answerable if settings.abstention == "literal" else not answerable,
-            "abstained",
+        asks_of_claim = settings.abstention != "part" or asks_about_part(
+            rollout.claim, rollout.trace.cycles[place].question
         )
-        question = rollout.trace.cycles[place].question
-        if settings.abstention == "part" and not asks_about_part(rollout.claim, question):
-            pays, state = False, "beside_the_claim"
+        state = "abstained" if asks_of_claim else "beside_the_claim"
+        pays = asks_of_claim and answerable == (settings.abstention == "literal")
+        detail = f"answerable {answerable:d}, atomic {met}/{all_}"
     else:
+        state, pays = "answered", answerable and bool(correct)
         detail = f"answerable {answerable:d} x atomic {met}/{all_} x correct {correct:d}"
-        pays, state = answerable and bool(correct), "answered"
     if restates:
         return QuestionResult(0.0, "restates", detail)
     return QuestionResult(float(pays) * atomic, state, detail)

@@ -19,17 +19,16 @@ a question whose answer the document does not bear out (ungrounded, 0); ``silenc
 reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
-from collections.abc import Sequence
-
 from decomposerl.prompts.judge import AnswersVerdict
-from decomposerl.rewards.readings import (
-    grounded,
-    matches,
-    shows_open,
-    verdict,
-    verdicts_without,
+from decomposerl.rewards.readings import grounded, left_open, matches, others, verdicts
+from decomposerl.rewards.reward import (
+    QuestionResult,
+    RewardCase,
+    RewardResult,
+    by_case,
+    mean,
+    of_questions,
 )
-from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionResult(None, "failed")
@@ -39,30 +38,21 @@ _UNGROUNDED = QuestionResult(0.0, "ungrounded")
 _CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
 
 
-def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
+@by_case
+def necessity(case: RewardCase, settings: RewardSettings) -> RewardResult:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
-    return [_result(case, settings) for case in cases]
-
-
-def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
-    label, full = case.rollout.label, verdict(case, settings)
-    left, open_ = verdicts_without(case, settings), shows_open(case)
+    label, (full, left) = case.rollout.label, verdicts(case, settings)
     if label is None:
-        asked = [_changed(full, without) for without in left]
+        found = [_changed(full, without) for without in left]
     else:
+        open_ = left_open(case, claim=True)
         right = matches(full, label, open_)
-        asked = [
-            _question(right, matches(without, label, open_[:index] + open_[index + 1 :]))
-            for index, without in enumerate(left)
+        found = [
+            _question(right, matches(without, label, others(open_, place)))
+            for place, without in enumerate(left)
         ]
-    questions = tuple(map(_paid, asked, grounded(case, settings)))
-    values = [question.value for question in questions if question.value is not None]
-    if len(values) < len(questions):
-        return RewardResult(None, "failed", questions)
-    if not values:
-        return RewardResult(0.0)
-    whole = min(values) if settings.necessity == "min" else sum(values) / len(values)
-    return RewardResult(whole, questions=questions)
+    questions = tuple(map(_paid, found, grounded(case, settings)))
+    return of_questions(questions, min if settings.necessity == "min" else mean)
 
 
 def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noqa: FBT001 - a ruling

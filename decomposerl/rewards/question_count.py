@@ -7,22 +7,18 @@ kernel peaks at n = n* and is 0 from n = 2 n* on. Where a claim has no n* the re
 for the whole group.
 """
 
-from collections.abc import Sequence
-
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase, RewardResult, by_case
 from decomposerl.rewards.settings import RewardSettings
 
 
-def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
+@by_case
+def question_count(case: RewardCase, _settings: RewardSettings) -> RewardResult:
     """0..1 where n* is known, else absent.
 
     Raises:
-        ValueError: an n* is below 1.
+        ValueError: n* is below 1.
     """
-    return [_result(len(case.rollout.trace.cycles), case.rollout.n_star) for case in cases]
-
-
-def _result(asked: int, wanted: int | None) -> RewardResult:
+    asked, wanted = len(case.rollout.trace.cycles), case.rollout.n_star
     if wanted is None:
         return RewardResult(None, "absent")
     if wanted < 1:

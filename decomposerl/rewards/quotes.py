@@ -7,10 +7,8 @@ quote marks apart), and the sentences that it quotes hold all of its figures and
 judge. Without an answer: 0.
 """
 
-from collections.abc import Sequence
-
 from decomposerl.replies.abstention import abstains
-from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult, by_case, mean
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import parse
 from decomposerl.traces.grounding import grounds, sentence_spans
@@ -19,17 +17,12 @@ from decomposerl.traces.trace import Cycle
 _ABSTAINED = QuestionResult(None, "abstained")
 
 
-def quotes(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
+@by_case
+def quotes(case: RewardCase, _settings: RewardSettings) -> RewardResult:
     """The share of answers that quote what they say, 0..1."""
-    return [_result(case) for case in cases]
-
-
-def _result(case: RewardCase) -> RewardResult:
-    rollout = case.rollout
-    cycles = () if case.too_long else rollout.trace.cycles
-    questions = tuple(_question(cycle, rollout.evidence) for cycle in cycles)
+    questions = tuple(_question(cycle, case.rollout.evidence) for cycle in case.cycles)
     values = [question.value for question in questions if question.value is not None]
-    return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
+    return RewardResult(mean(values) if values else 0.0, questions=questions)
 
 
 def _question(cycle: Cycle, evidence: str) -> QuestionResult:

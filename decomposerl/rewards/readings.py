@@ -6,7 +6,7 @@ Functions take a case and give truth values by cycle, or the judge's verdict as 
 means that a ruling is missing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from decomposerl.prompts.judge import AnswersVerdict
@@ -49,44 +49,38 @@ def asks_about_part(claim: str, question: str) -> bool:
 
 def marked(case: RewardCase, settings: RewardSettings) -> tuple[bool, ...]:
     """For each cycle whether its question restates the claim and may not earn."""
-    rollout = case.rollout
     return tuple(
-        settings.restating == "marked" and restates(rollout.claim, cycle.question)
-        for cycle in rollout.trace.cycles
+        settings.restating == "marked" and restates(case.rollout.claim, cycle.question)
+        for cycle in case.cycles
     )
 
 
-def honest(case: RewardCase) -> tuple[bool | None, ...]:
-    """For each cycle: an abstention about a part of the claim that the document leaves open."""
-    return _abstains_rightly(case, asks_about_part)
+def left_open(case: RewardCase, *, claim: bool = False) -> tuple[bool | None, ...]:
+    """For each cycle: an abstention about a part of the claim that the document leaves open.
+
+    ``claim``: or about the claim as a whole.
+    """
+    about, signals = case.rollout.claim, case.signals
+    return tuple(
+        (None if answerable is None else not answerable)
+        if silent
+        and (asks_about_part(about, cycle.question) or (claim and restates(about, cycle.question)))
+        else False
+        for cycle, silent, answerable in zip(
+            case.cycles, signals.abstained, signals.answerable, strict=True
+        )
+    )
 
 
 def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, ...]:
     """For each cycle whether its answer may pay: correct, or an honest abstention."""
     if settings.grounding == "literal":
-        return (True,) * len(case.rollout.trace.cycles)
+        return (True,) * len(case.cycles)
     signals = case.signals
     return tuple(
         False if mark else open_ if silent else correct
         for mark, silent, open_, correct in zip(
-            marked(case, settings), signals.abstained, honest(case), signals.correct, strict=True
-        )
-    )
-
-
-def shows_open(case: RewardCase) -> tuple[bool | None, ...]:
-    """For each cycle: an abstention about the claim or a part that the document leaves open."""
-    return _abstains_rightly(case, lambda *both: asks_about_part(*both) or restates(*both))
-
-
-def _abstains_rightly(
-    case: RewardCase, about: Callable[[str, str], bool]
-) -> tuple[bool | None, ...]:
-    claim, signals = case.rollout.claim, case.signals
-    return tuple(
-        _not(answerable) if silent and about(claim, cycle.question) else False
-        for cycle, silent, answerable in zip(
-            case.rollout.trace.cycles, signals.abstained, signals.answerable, strict=True
+            marked(case, settings), signals.abstained, left_open(case), signals.correct, strict=True
         )
     )
 
@@ -94,10 +88,10 @@ def _abstains_rightly(
 def matches(
     given: AnswersVerdict | None, label: Verdict | None, open_: Sequence[bool | None]
 ) -> bool | None:
-    """Whether the judge's verdict on some answers is the label; ``open_``: their ``shows_open``.
+    """Whether the judge's verdict on some answers is the label.
 
     "Not enough information" matches only where one of the answers shows what the document leaves
-    open: from nothing answered nothing follows, and that alone is no finding.
+    open (``open_``): from nothing answered nothing follows, and that alone is no finding.
     """
     if given is None or given != label or label != "NotEnoughInfo":
         return None if given is None else given == label
@@ -106,24 +100,21 @@ def matches(
     return None if None in open_ else False
 
 
-def verdict(case: RewardCase, settings: RewardSettings) -> AnswersVerdict | None:
-    """The judge's verdict from all answers, as ``silence`` reads it."""
-    if settings.silence == "literal":
-        return case.signals.full
-    return _read(case.signals.full, honest(case))
+def others(open_: tuple[bool | None, ...], place: int) -> tuple[bool | None, ...]:
+    """All but the one at ``place``."""
+    return open_[:place] + open_[place + 1 :]
 
 
-def verdicts_without(
+def verdicts(
     case: RewardCase, settings: RewardSettings
-) -> tuple[AnswersVerdict | None, ...]:
-    """The judge's verdict without each answer in turn, as ``silence`` reads it."""
+) -> tuple[AnswersVerdict | None, tuple[AnswersVerdict | None, ...]]:
+    """The judge's verdict from all answers and without each in turn, as ``silence`` reads them."""
+    full, without = case.signals.full, case.signals.without
     if settings.silence == "literal":
-        return case.signals.without
-    open_ = honest(case)
-    return tuple(
-        _read(given, open_[:index] + open_[index + 1 :])
-        for index, given in enumerate(case.signals.without)
-    )
+        return full, without
+    open_ = left_open(case)
+    left = (_read(given, others(open_, place)) for place, given in enumerate(without))
+    return _read(full, open_), tuple(left)
 
 
 def _read(given: AnswersVerdict | None, open_: tuple[bool | None, ...]) -> AnswersVerdict | None:
@@ -131,7 +122,3 @@ def _read(given: AnswersVerdict | None, open_: tuple[bool | None, ...]) -> Answe
     if given != "NotEnoughInfo" or all(one is False for one in open_):
         return given
     return "Refuted" if any(open_) else None
-
-
-def _not(value: bool | None) -> bool | None:  # noqa: FBT001 - a ruling
-    return None if value is None else not value

@@ -6,6 +6,7 @@ case, in order. It calls no model: everything it needs is in the case.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from decomposerl.judge.plan import Role, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Cycle
 
 State = Literal[
     "scored",
@@ -24,16 +26,20 @@ State = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RewardCase:
-    """A rollout with its rulings and the unit vectors of its cycles' questions.
+    """A rollout with the rulings on its ``cycles`` and the unit vectors of their questions.
 
-    ``vectors`` has shape (n, d), float32; None where no reward reads them. ``too_long``: the trace
-    has more cycles than are judged and compared.
+    ``vectors`` has shape (n, d), float32; None where no reward reads them.
     """
 
     rollout: Rollout
     signals: Signals
     vectors: NDArray[np.float32] | None = None
     too_long: bool = False
+
+    @property
+    def cycles(self) -> tuple[Cycle, ...]:
+        """What is judged and compared: nothing of a trace that is too long."""
+        return () if self.too_long else self.rollout.trace.cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,34 @@ class RewardResult:
     questions: tuple[QuestionResult, ...] = ()
 
 
+Compute = Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
+
+
+def by_case(result: Callable[[RewardCase, RewardSettings], RewardResult]) -> Compute:
+    """The reward of a group where no case depends on another."""
+
+    @wraps(result)
+    def compute(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
+        return [result(case, settings) for case in cases]
+
+    return compute
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain mean; of truth values, their share."""
+    return sum(values) / len(values)
+
+
+def of_questions(
+    questions: tuple[QuestionResult, ...], whole: Callable[[Sequence[float]], float] = mean
+) -> RewardResult:
+    """A trace's result from those of its questions: failed where one lacks a value, 0 for none."""
+    values = [question.value for question in questions if question.value is not None]
+    if len(values) < len(questions):
+        return RewardResult(None, "failed", questions)
+    return RewardResult(whole(values) if values else 0.0, questions=questions)
+
+
 @dataclass(frozen=True, slots=True)
 class Reward:
     """A member of the ensemble. ``low`` and ``high`` bound its value.
@@ -69,7 +103,7 @@ class Reward:
     name: str
     symbol: str
     title: str
-    compute: Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
+    compute: Compute
     low: float
     high: float
     judge_roles: tuple[Role, ...] = ()

@@ -13,9 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import Judge, Ruling
-from decomposerl.judge.plan import Plan, Role, Signals, plan
+from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.ports import Embedder
-from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import (
     RewardedBatch,
@@ -69,17 +68,13 @@ def reward_rollouts(
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     roles = judge_roles(active, settings, three_way=three_way)
     rulings, distinct_calls = _rulings(planned, judge, roles)
-    signals = [
-        read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
-        for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)
-    ]
     compare = any(reward.reads_vectors for reward in active)
     vectors = _vectors(within, embedder) if compare else [None] * len(rollouts)
     too_long = map(operator.is_not, within, rollouts)
-    cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, too_long, strict=True)]
+    read = zip(rollouts, planned.signals(rulings), vectors, too_long, strict=True)
+    cases = tuple(RewardCase(*parts) for parts in read)
     calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
-    rewarded = reward_batch(cases, settings, rewards)
-    return JudgedBatch(rewarded, calls, distinct_calls, tuple(cases))
+    return JudgedBatch(reward_batch(cases, settings, rewards), calls, distinct_calls, cases)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
@@ -87,14 +82,6 @@ def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
     if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
         return rollout
     return replace(rollout, trace=replace(rollout.trace, cycles=()))
-
-
-def _zero_signals(rollout: Rollout) -> Signals:
-    """Rulings under which every judged reward is 0, with and without a label."""
-    no = (False,) * len(rollout.trace.cycles)
-    unmet = (False,) * len(CRITERIA)
-    nei: AnswersVerdict = "NotEnoughInfo"
-    return Signals(nei, (nei,) * len(no), no, (unmet,) * len(no), no, no)
 
 
 def _rulings(planned: Plan, judge: Judge, roles: set[Role]) -> tuple[list[Ruling], int]:

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from dagster_project.reward_server import RewardService
-from decomposerl.errors import EngineError
+from dagster_project.score import Scoring
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from project import ROOT
@@ -51,18 +51,15 @@ LABELS = ("Supported", None)
 
 @dataclass
 class Losing:
-    """The rules, which lose rulings of some tasks on the first claim, or are away at first."""
+    """The rules, which lose rulings of some tasks on the first claim."""
 
     lost: tuple[Task, ...] = ()
-    away: int = 0
     asked: list[int] = field(default_factory=list)
     engine: str = "losing"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """Rulings on a batch."""
         self.asked.append(len(calls))
-        if len(self.asked) <= self.away:
-            raise EngineError("the endpoint is away")
         first = CLAIMS[0]["evidence"]
         lost = [call.task in self.lost and call.document == first for call in calls]
         ruled = zip(lost, RuleJudge().judge(calls), strict=True)
@@ -169,14 +166,10 @@ def test_trl_gets_the_services_values(judge: Losing, reader: CompletionReader):
     assert [one["total"] for one in known] == pytest.approx(summed)
 
 
-def columns(rows: int, claim: int = 0) -> dict[str, list[object]]:
-    return {name: [value] * rows for name, value in CLAIMS[claim].items()}
-
-
 PADDING = 3
 
 
-def sampled(ids: list[int], claim: int, split: str = "train", uid: str = "") -> list[Any]:
+def sampled(ids: list[int], claim: int) -> list[Any]:
     """One rollout, as ``_compute_score`` of the agent loop makes it: a batch of one, padded."""
     prompt = [1, 1]
     mask = [1] * (len(prompt) + len(ids)) + [0] * PADDING
@@ -186,18 +179,18 @@ def sampled(ids: list[int], claim: int, split: str = "train", uid: str = "") -> 
         "attention_mask": torch.tensor(mask),
     }
     row = {
-        "uid": uid or f"uid {claim}",
+        "uid": f"uid {claim}",
         "data_source": "decomposerl",
         "reward_model": {"style": "rule", "ground_truth": LABELS[claim]},
-        "extra_info": {**CLAIMS[claim], "split": split, "index": claim},
+        "extra_info": {**CLAIMS[claim], "split": "train", "index": claim},
     }
     return [SimpleNamespace(batch=batch, non_tensor_batch=row)]
 
 
-def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: ANN401 - a class of the example
+def manager(url: str, reader: CompletionReader) -> Any:  # noqa: ANN401 - a class of the example
     """The reward manager, as ``load_reward_manager`` makes it."""
     rollout = {"n": SIZE, "val_kwargs": {"n": 1}}
-    config = {"actor_rollout_ref": {"rollout": rollout}, "decomposerl": {"url": url, **own}}
+    config = {"actor_rollout_ref": {"rollout": rollout}, "decomposerl": {"url": url}}
     return example("verl_rewards").GroupRewards(
         config=config,
         tokenizer=Tidying(reader.tokenizer),
@@ -235,9 +228,9 @@ def test_the_page_shows_what_the_server_says():
 
     blocks = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     request, reply, bad = map(json.loads, blocks)
-    one = RewardService("embedded", RuleJudge(), MiniLM(), RewardSettings())
+    one = RewardService("embedded", RuleJudge(), MiniLM(), Scoring())
     _, said = one.answer(json.dumps(request).encode())
-    assert rounded(reply) == rounded(json.loads(json.dumps(said)))
+    assert rounded(reply) == rounded(said)
     request["rollouts"][0]["label"] = "true"
     status, refused = one.answer(json.dumps(request).encode())
     assert (400, bad) == (status, refused)
@@ -246,10 +239,6 @@ def test_the_page_shows_what_the_server_says():
     assert [set(), set()] == [imports(name) for name in ("trl_rewards", "verl_rewards")]
 
 
-def rounded(value: Any) -> Any:  # noqa: ANN401 - JSON
+def rounded(value: object) -> object:
     """Numbers as the page has them: vectors differ a little between processors."""
-    if isinstance(value, float):
-        return round(value, 3)
-    if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
-    return [rounded(one) for one in value] if isinstance(value, list) else value
+    return json.loads(json.dumps(value), parse_float=lambda digits: round(float(digits), 3))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, Self
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -27,13 +27,13 @@ from typer.testing import CliRunner
 from chat_parts import settings as chat_settings
 from dagster_project.cli import app
 from dagster_project.reward_server import MOST_CYCLES, Limits, RewardService
-from dagster_project.score import Labels
+from dagster_project.score import Scoring
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
 from environment import variables
 from fakes import BagOfWordsEmbedder
-from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer
+from fault_server import MODEL, UNKNOWN_KEY, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
@@ -106,19 +106,15 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
 def test_weights_and_readings_are_those_of_the_service():
     """A weight of 0 leaves a reward out; half of the claims may keep their label."""
     strict = RewardSettings({"joint": 2.5, "diversity": 0}, necessity="mean")
-    one = service(settings=strict, labels=Labels(0.0))
+    one = service(scoring=Scoring(strict, labelled_share=0.0))
     (first, *_) = scored(one, *rows(TRACES[:2]))
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]
     verification = first["rewards"]["verification"]
     assert ("absent", None) == (verification["state"], verification["counted"])
-    counting = [reward for reward in first["rewards"].values() if reward["counted"] is not None]
-    summed = sum(reward["weight"] * reward["counted"] for reward in counting)
-    assert summed == pytest.approx(first["total"])
     health = one.health()
-    assert {"profile": "embedded", "judge": "rule_judge:3", "labelled_share": 0.0}.items() <= (
-        health.items()
-    )
+    said = {"profile": "embedded", "judge": "rule_judge:3", "labelled_share": 0.0}
+    assert said.items() <= health.items()
     assert ["Supported", "Refuted"] == health["verdicts"]
     weights = {reward["name"]: reward["weight"] for reward in health["rewards"]}
     assert (2.5, 1.0, None) == tuple(map(weights.get, ("joint", "format", "diversity")))
@@ -131,6 +127,8 @@ BAD: list[tuple[bytes, int | None, str, str]] = [
     (b"[]", None, "", "a list instead of an object"),
     *((b'{"rollouts": %s}' % none, None, "", "'rollouts'") for none in (b"{}", b"[]")),
     *((body(ROW, group_size=size), None, "", "'group_size'") for size in (0, True)),
+    (body(ROW, group_sise=8), None, "", "'group_size' is absent"),  # a part would be the whole
+    (body(ROW | {"lable": "Refuted"}), 0, "lable", "'label' is absent"),
     (body(ROW, 3), 1, "", "a number instead of an object"),
     (body(ROW, ROW | {"label": "true"}), 1, "label", "'true'"),
     (body(ROW, ROW | {"evidence": "Other."}), 1, "evidence", "differs from row 0"),
@@ -235,21 +233,17 @@ def test_an_outage_ends_with_its_request():
 
 
 @dataclass
-class OneByOne:
+class OneByOne(BagOfWordsEmbedder):
     """An embedder that notices a second thread."""
 
-    inner: BagOfWordsEmbedder = field(default_factory=BagOfWordsEmbedder)
     inside: Lock = field(default_factory=Lock)
-    engine: str = "one by one"
 
     def embed(self, texts: Sequence[str]) -> NDArray[Any]:
         """As the bag of words."""
         assert self.inside.acquire(blocking=False), "two threads at once"
-        try:
-            Event().wait(0.02)
-            return self.inner.embed(texts)
-        finally:
-            self.inside.release()
+        Event().wait(0.02)
+        self.inside.release()
+        return super().embed(texts)
 
 
 def test_the_embedder_has_one_thread_at_a_time():
@@ -286,23 +280,15 @@ def test_a_request_has_a_ceiling_of_questions():
     assert 3 == len(scored(one, *whole))
 
 
-def test_a_misspelt_field_is_refused():
-    """A group size that is not read would score a part of a group as the whole."""
-    status, reply = service().answer(body(ROW, group_sise=8))
-    assert (400, "group_size") == (status, str(reply["error"]).split("'")[3])
-    status, reply = service().answer(body(ROW | {"lable": "Refuted"}))
-    assert (400, "lable") == (status, reply["problems"][0]["field"])  # type: ignore[index]
-
-
-def asked(url: str, headers: Mapping[str, str], sent: bytes | None = None) -> int:
-    """The status of a request with these headers."""
+def send(url: str, sent: bytes | None = None, heads: Mapping[str, str] = JSON) -> tuple[int, Json]:
+    """Status and JSON of health, or of a request for rewards."""
     path = "/v1/health" if sent is None else "/v1/rewards"
     try:
-        with urlopen(Request(url + path, sent, dict(headers)), timeout=30) as reply:  # noqa: S310 - loopback
-            return int(reply.status)
+        with urlopen(Request(url + path, sent, dict(heads)), timeout=120) as reply:  # noqa: S310 - loopback
+            return reply.status, json.load(reply)
     except HTTPError as error:
         with error:
-            return error.code
+            return error.code, json.load(error)
 
 
 ATTACKS: list[tuple[dict[str, str], int]] = [
@@ -322,9 +308,9 @@ def test_a_page_of_the_web_spends_no_call(headers: dict[str, str], status: int):
     """Another host's name, another origin and what no program of a trainer sends are refused."""
     judge = FailingJudge("coverage")
     with serving(service(judge)) as url:
-        assert status == asked(url, headers, body(*rows(TRACES[:1])))
+        assert status == send(url, body(*rows(TRACES[:1])), headers)[0]
         if status != HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
-            assert status == asked(url, headers)
+            assert status == send(url, None, headers)[0]
     assert (status == HTTPStatus.OK) == bool(judge.asked)
 
 
@@ -338,7 +324,7 @@ def test_a_client_that_sends_slowly_is_cut_off():
         clients = [stack.enter_context(socket.create_connection(address)) for _ in parts]
         for client, part in zip(clients, parts, strict=True):
             client.sendall(part)
-        assert HTTPStatus.OK == asked(server.url, {})
+        assert HTTPStatus.OK == send(server.url)[0]
         for client in clients:
             client.settimeout(10)
             received = client.recv(1_000)
@@ -348,60 +334,37 @@ def test_a_client_that_sends_slowly_is_cut_off():
 LEAN = ("--weight", "diversity=0")
 
 
-class Served:
-    """The command in a process of its own."""
-
-    def __init__(self, folder: Path, *words: object, **env: str) -> None:
-        self._command = [sys.executable, "-m", "dagster_project.cli", "serve-rewards"]
-        self._command += ["--port", "0", *map(str, words)]
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
-        self._env = (
-            kept | {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(folder / "data")} | env
-        )
-
-    def __enter__(self) -> Self:
-        """Start it and wait for its address."""
-        self.process = subprocess.Popen(
-            self._command, cwd=ROOT, env=self._env, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stderr is not None
-        self.said = ""
-        while (found := re.search(r"rewards on (http://\S+)/v1/rewards\n", self.said)) is None:
-            line = self.process.stderr.readline()
-            assert line, self.said
-            self.said += line
-        self.url = found[1]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self.process.kill()
-        self.process.communicate()
-
-    def send(self, path: str, sent: bytes | None = None, **heads: str) -> tuple[int, Json]:
-        """Status and JSON of a GET, or of a POST."""
-        try:
-            request = Request(self.url + path, sent, JSON | heads)  # noqa: S310 - loopback
-            with urlopen(request, timeout=120) as reply:  # noqa: S310 - loopback
-                return reply.status, json.load(reply)
-        except HTTPError as error:
-            with error:
-                return error.code, json.load(error)
+@contextmanager
+def served(folder: Path, *words: object, **env: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command in a process of its own, and its address."""
+    command = [sys.executable, "-m", "dagster_project.cli", "serve-rewards", "--port", "0"]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+    kept |= {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(folder / "data")} | env
+    process = subprocess.Popen(
+        [*command, *map(str, words)], cwd=ROOT, env=kept, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        said = ""
+        while (found := re.search(r"rewards on (http://\S+)/v1/rewards\n", said)) is None:
+            line = process.stderr.readline()  # type: ignore[union-attr]
+            assert line, said
+            said += line
+        yield found[1], process
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def table_rows(replied: Sequence[Json]) -> list[tuple[object, ...]]:
+def table_rows(replied: Sequence[Json]) -> Iterator[tuple[object, ...]]:
     """A reply as rows of the reward table."""
-    found: list[tuple[object, ...]] = []
     for one in replied:
         key = (one["group"], one["rollout"])
         for name, reward in one["rewards"].items():
             counts = reward["counted"] is not None
-            found.append((*key, name, None, reward["value"], reward["state"], counts))
-            for number, one_of in enumerate(reward.get("questions", ())):
-                found.append((*key, name, number, one_of["value"], one_of["state"], counts))
-        state = "dropped" if one["total"] is None else "scored"
-        found.append((*key, "total", None, one["total"], state, one["total"] is not None))
-    return found
+            for place, part in [(None, reward), *enumerate(reward.get("questions", ()))]:
+                yield (*key, name, place, part["value"], part["state"], counts)
+        counts = one["total"] is not None
+        yield (*key, "total", None, one["total"], "scored" if counts else "dropped", counts)
 
 
 def test_the_command_serves_what_score_writes(tmp_path: Path):
@@ -422,16 +385,16 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
     written = pl.read_parquet(traces.with_suffix(".rewards.parquet"))
     columns = ("group", "rollout", "reward", "question", "value", "state", "counted")
     known = list(written.select(columns).iter_rows())
-    with Served(tmp_path, *words, "--most-megabytes", "1") as server:
-        status, reply = server.send("/v1/rewards", body(*lines, group_size=GROUP))
+    with served(tmp_path, *words, "--most-megabytes", "1") as (url, _):
+        status, reply = send(url, body(*lines, group_size=GROUP))
         assert 200 == status, reply
-        assert known == table_rows(reply["rollouts"])
-        status, health = server.send("/v1/health")
+        assert known == list(table_rows(reply["rollouts"]))
+        status, health = send(url)
         assert (200, "replay of failed.parquet") == (status, health["judge"])
-        status, refused = server.send("/v1/rewards", b" " * 1_000_001)
+        status, refused = send(url, b" " * 1_000_001)
         assert (413, "the body has more than 1,000,000 bytes") == (status, refused["error"])
-        assert 403 == server.send("/v1/rewards", body(*lines), Origin="http://a.example")[0]
-        status, refused = server.send("/v1/rewards", body(ROW | {"claim": ""}))
+        assert 403 == send(url, body(*lines), JSON | {"Origin": "http://a.example"})[0]
+        status, refused = send(url, body(ROW | {"claim": ""}))
         blank = {"row": 0, "field": "claim", "reason": "is blank"}
         assert (400, [blank]) == (status, refused["problems"])
     dropped = [one for one in reply["rollouts"] if one["rewards"]["joint"]["counted"] is None]
@@ -442,32 +405,30 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
 OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
 
 
-def at_endpoint(judge: FaultServer) -> dict[str, str]:
-    """The variables of a judge at an endpoint, and of no other engine that is used."""
-    return variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
+@contextmanager
+def judging(folder: Path, delay_s: float, *words: object) -> Iterator[tuple[str, Any, Any, Any]]:
+    """A server that waits for its judge: its address, process, reply to come, and judge."""
+    sent = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
+    with FaultServer(usual=replace(SUPPORTED, delay_s=delay_s)) as judge:
+        env = variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
+        with ThreadPoolExecutor(1) as pool, served(folder, *OFF, *words, **env) as (url, process):
+            reply = pool.submit(send, url, sent)
+            while not judge.asked:
+                assert not reply.done(), reply.result()
+                Event().wait(0.05)
+            yield url, process, reply, judge
 
 
 def test_a_stop_ends_within_ten_seconds(tmp_path: Path):
     """In the middle of a request whose judge takes a minute; the client is told."""
-    slow: Answer = replace(SUPPORTED, delay_s=60)
-    sent = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
-    with (
-        FaultServer(usual=slow) as judge,
-        ThreadPoolExecutor(1) as pool,
-        Served(tmp_path, *OFF, **at_endpoint(judge)) as server,
-    ):
-        reply = pool.submit(server.send, "/v1/rewards", sent)
-        while not judge.asked:
-            assert not reply.done(), reply.result()
-            Event().wait(0.05)
+    with judging(tmp_path, 60) as (_, process, reply, _):
         stopped_at = time.monotonic()
-        server.process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
         status, said = reply.result()
         assert (503, True) == (status, "stops" in said["error"])
-        assert 128 + signal.SIGTERM == server.process.wait(timeout=30)
+        assert 128 + signal.SIGTERM == process.wait(timeout=30)
         assert 10 > time.monotonic() - stopped_at
-        assert server.process.stderr is not None
-        assert "stopped: no further request" in server.process.stderr.read()
+        assert "stopped: no further request" in process.stderr.read()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -476,22 +437,12 @@ def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, t
 
     The most calls, which are an option, are those of all requests together.
     """
-    slow: Answer = replace(SUPPORTED, delay_s=2.5)
-    texts = (TRACES[0].text, TRACES[GROUP].text)
-    first, second = (body(ROW | {"trace": text, "label": "Supported"}) for text in texts)
-    with (
-        FaultServer(usual=slow) as judge,
-        ThreadPoolExecutor(1) as pool,
-        Served(tmp_path, *OFF, "--most-calls", "1", **at_endpoint(judge)) as server,
-    ):
-        reply = pool.submit(server.send, "/v1/rewards", first)
-        while not judge.asked:
-            assert not reply.done(), reply.result()
-            Event().wait(0.05)
-        assert 503 == server.send("/v1/rewards", second)[0]
-        server.process.send_signal(number)
+    second = body(ROW | {"trace": TRACES[GROUP].text, "label": "Supported"})
+    with judging(tmp_path, 2.5, "--most-calls", "1") as (url, process, reply, judge):
+        assert 503 == send(url, second)[0]
+        process.send_signal(number)
         status, scores = reply.result()
         assert 200 == status, scores
         assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
-        assert 128 + number == server.process.wait(timeout=30)
+        assert 128 + number == process.wait(timeout=30)
         assert 1 == len(judge.asked)

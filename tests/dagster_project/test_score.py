@@ -118,18 +118,17 @@ def test_a_misspelt_field_is_no_absent_one(name: str, meant: str, tmp_path: Path
 
 def test_what_verify_writes_is_scored(tmp_path: Path):
     """``verify --json | score -``: its questions, answers, thoughts and verdict are the trace."""
-    claims = tmp_path / "claims.jsonl"
     evidence = "Ada Brown was born in Odense. She won the national championship in 1937."
-    claims.write_text(json.dumps({"claim": "Ada Brown won in 1937.", "evidence": evidence}))
+    claim = {"claim": "Ada Brown won in 1937.", "evidence": evidence}
+    claims = write(tmp_path / "claims.jsonl", [claim])
     verified = CliRunner().invoke(app, ["verify", str(claims), "--json"]).stdout
-    path = tmp_path / "verified.jsonl"
-    path.write_text(json.dumps(json.loads(verified) | {"label": "Supported"}), "utf-8")
+    said = json.loads(verified)
+    path = write(tmp_path / "verified.jsonl", [said | {"label": "Supported"}])
     result = score(path, *LEAN, "--format", "json")
     (row,) = rows(result)
-    said = json.loads(verified)
     assert (said["verdict"], len(said["questions"])) == (row["verdict"], row["cycles"])
     assert (1.0, "is not read" in result.stderr) == (row["verification"], False)
-    assert 1 == len(score_traces([json.loads(verified)], RewardSettings(weights={"diversity": 0})))
+    assert 1 == len(score_traces([said], RewardSettings(weights={"diversity": 0})))
 
 
 def test_the_strict_readings_are_options(tmp_path: Path):
@@ -139,8 +138,7 @@ def test_the_strict_readings_are_options(tmp_path: Path):
     asked += cycle.format("What crosses the Osk?", "Boats cross the Osk.")
     trace = f"<think>Two.</think>{asked}<verification>Refuted</verification>"
     line = FERRY | {"trace": trace, "label": "Refuted"}
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(line), "utf-8")
+    path = write(tmp_path / "one.jsonl", [line])
     (plain,) = rows(score(path, *LEAN, "--format", "json"))
     (refuted,) = rows(score(path, *LEAN, "--silence", "refutes", "--format", "json"))
     assert (0.0, 0.0) == (plain["coverage"], plain["necessity"])
@@ -152,13 +150,12 @@ def test_the_strict_readings_are_options(tmp_path: Path):
 def test_a_third_verdict_is_read_where_it_is_offered(tmp_path: Path):
     """Label and verdict; it pays by an honest abstention about the open part, not by silence."""
     verdict = "<verification>Not Enough Information</verification>"
-    line = FERRY | {"label": "not enough information"}
     asked = "<question>Who designed the Ilva ferry?</question><answer>I don't know.</answer>"
-    traces = [
-        f"<think>One.</think>{part}{verdict}" for part in (f"{asked}<think>Open.</think>", "")
+    given = [
+        FERRY | {"label": "not enough information", "trace": f"<think>One.</think>{part}{verdict}"}
+        for part in (f"{asked}<think>Open.</think>", "")
     ]
-    path = tmp_path / "open.jsonl"
-    path.write_text("".join(json.dumps(line | {"trace": one}) + "\n" for one in traces), "utf-8")
+    path = write(tmp_path / "open.jsonl", given)
     refused = score(path, *LEAN)
     assert 2 == refused.exit_code
     assert "'not enough information' is neither Supported nor Refuted" in refused.stderr
@@ -166,7 +163,6 @@ def test_a_third_verdict_is_read_where_it_is_offered(tmp_path: Path):
     assert "NotEnoughInfo" == honest["label"]
     assert [7 / 8, 1.0, 1.0] == [honest[name] for name in ("format", "verification", "coverage")]
     assert (1.0, 0.0) == (silent["verification"], silent["coverage"])
-    given = [line | {"trace": one} for one in traces]
     settings = RewardSettings(weights={"diversity": 0})
     totals = [one["total"] for one in score_traces(given, settings, three_way=True)]
     assert [honest["total"], silent["total"]] == totals
@@ -229,8 +225,7 @@ def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
     answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     line = {"claim": "It is old.", "evidence": "The mill was built in 1857 by Ada Moss."}
-    path = tmp_path / "one.jsonl"
-    path.write_text(json.dumps(line | {"trace": trace}), "utf-8")
+    path = write(tmp_path / "one.jsonl", [line | {"trace": trace}])
     output = score(path, *LEAN, "--questions").stdout
     start = line["evidence"].index("built")
     assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
@@ -269,20 +264,6 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path):
         result = score(given, *LEAN, "--out", out)
         assert (2, True) == (result.exit_code, "would be overwritten" in result.stderr)
         assert line == given.read_text("utf-8")
-
-
-TOO_LARGE: list[tuple[str, dict[str, object], str]] = [
-    ("trace", {"trace": "ü" * 128_001}, "is 256,002 bytes long; at most 256,000"),
-    ("trace", {"trace": "<question>" * 1_001}, "holds 1,001 questions; at most 1,000"),
-    ("claim", {"claim": "a" * 16_001}, "is 16,001 bytes long"),
-    ("evidence", {"evidence": "a" * 2_000_001}, "is 2,000,001 bytes long"),
-    ("evidence", {"evidence": ["a" * 1_000_000] * 2}, "is 2,000,001 bytes long"),
-    (
-        "trace",
-        {"evidence": "a" * 1_000_000, "trace": "<question>" * 201},
-        "asks 201 questions of 1,000,000 bytes of evidence; at most 200",
-    ),
-]
 
 
 # ``metrics``

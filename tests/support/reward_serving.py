@@ -10,9 +10,9 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
-from dagster_project.reward_server import RewardServer, RewardService, listening
+from dagster_project.reward_server import RewardServer, RewardService
+from dagster_project.score import Scoring
 from decomposerl.judge.call import Judge
-from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from fault_server import replying
 from planted_traces.planting import PlantedTrace, planted_traces
@@ -44,16 +44,17 @@ def groups() -> list[list[PlantedTrace]]:
 
 def service(judge: Judge | None = None, **changes: Any) -> RewardService:  # noqa: ANN401 - its fields
     """A service of the rules, or of another judge."""
-    parts: Json = {"settings": RewardSettings(), "embedder": BagOfWordsEmbedder()} | changes
+    parts: Json = {"scoring": Scoring(), "embedder": BagOfWordsEmbedder()} | changes
+    if "settings" in changes:
+        parts["scoring"] = Scoring(parts.pop("settings"))
     return RewardService(profile="embedded", judge=judge or RuleJudge(), **parts)
 
 
 @contextmanager
 def running(service: RewardService) -> Iterator[RewardServer]:
     """A server on loopback."""
-    with listening("127.0.0.1", 0) as opened:
-        server = RewardServer(opened, service, 4)
-        thread = Thread(target=server.serve_forever, args=(0.01,))
+    with RewardServer("127.0.0.1", 0, 4) as server:
+        thread = Thread(target=server.serve, args=(service,))
         thread.start()
         try:
             yield server

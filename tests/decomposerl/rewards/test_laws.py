@@ -1,36 +1,44 @@
-"""Laws of every reward in the catalogue: range, order, lost rulings, necessity's minimum.
-
-The sum and its policies are in ``test_sum.py``.
-"""
+"""Laws of every reward and of the sum: range, order, lost rulings, weights, policies, the table."""
 
 import random
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import reward_batch
+from decomposerl.rewards.composite import (
+    active_rewards,
+    check_rewards,
+    reward_batch,
+    weights_of,
+)
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.reward import Reward, RewardCase
-from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.supervision import is_labelled
-from decomposerl.rewards.table import TOTAL
+from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.schemas import Verdict
 from reward_parts import (
     NEI,
     OWN,
     PLAIN,
+    S,
     batches,
     case,
     groups,
     labels,
+    numbered,
     reward_settings,
     values,
     verdicts,
 )
+from reward_serving import example
 from strategies import EACH_LAW, LAW
 
 EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS}, own=OWN)
@@ -219,22 +227,257 @@ def test_labelled_claims_stay_labelled_as_the_share_grows(claim: str, one: float
     assert (False, True) == (is_labelled(claim, 0.0), is_labelled(claim, 1.0))
 
 
-def test_the_labelled_share_is_close_to_s():
-    """Of 3,000 claims the labelled are s of all within four standard errors."""
-    for share in (0.01, 0.1, 0.3, 0.5, 0.7, 0.99):
-        labelled = sum(is_labelled(claim, share) for claim in CLAIMS)
-        assert abs(labelled - 3_000 * share) <= 4 * (3_000 * share * (1 - share)) ** 0.5, share
-
-
 def test_the_split_depends_on_nothing_but_the_claim():
-    """White space changes nothing; these five are fixed for good.
+    """White space changes nothing; the first five are fixed for good.
 
-    A rate of 10 that means percent must not label everything in silence.
+    Of 3,000 claims the labelled are s of all within four standard errors. A rate of 10 that means
+    percent must not label everything in silence.
     """
     there = [is_labelled(claim, 0.3) for claim in CLAIMS]
     spaced = [is_labelled(f"  {claim.replace(' ', chr(10) + ' ')} ", 0.3) for claim in CLAIMS]
     assert there == spaced
     assert FIRST_AT_30 == [number for number, kept in enumerate(there) if kept][:5]
+    for share in (0.01, 0.1, 0.3, 0.5, 0.7, 0.99):
+        labelled = sum(is_labelled(claim, share) for claim in CLAIMS)
+        assert abs(labelled - 3_000 * share) <= 4 * (3_000 * share * (1 - share)) ** 0.5, share
     for share in (-0.1, 1.1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="supervision rate"):
             is_labelled("A claim.", share)
+
+
+NAMES = [reward.name for reward in REWARDS]
+SEVEN = NAMES[:7]
+OPTIONAL = [reward.name for reward in REWARDS if not reward.weight]
+weights = st.dictionaries(st.sampled_from(NAMES), st.sampled_from((-2.0, 0.0, 0.5, 1.0, 3.0)))
+policies = st.sampled_from(("drop_group", "drop_rollout", "zero"))
+
+
+def under(policy: FailurePolicy) -> RewardSettings:
+    return RewardSettings(failures=policy)
+
+
+@LAW
+@given(batches(failing=True), weights, policies)
+def test_the_total_is_the_weighted_sum_of_what_counts(
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
+):
+    """Total = sum of weight x counted value; null exactly where nothing counts."""
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
+    for place, total in enumerate(scored.totals):
+        amounts = {name: found[place] for name, found in scored.counted.items()}
+        terms = [
+            scored.weights[name] * value for name, value in amounts.items() if value is not None
+        ]
+        assert (total is None) == (not terms)
+        assert not terms or pytest.approx(sum(terms)) == total
+    assert len(cases) == len(scored.totals) == len(scored.rollouts)
+
+
+@LAW
+@given(batches(failing=True), policies)
+def test_what_counts_is_the_value_or_what_the_policy_puts_there(
+    cases: list[RewardCase], policy: FailurePolicy
+):
+    """A score that counts counts as it is; an absent one never; a failed one as 0 or not at all."""
+    scored = reward_batch(cases, under(policy))
+    for name, amounts in scored.counted.items():
+        for amount, found in zip(amounts, scored.results[name], strict=True):
+            if found.state == "absent":
+                assert amount is None
+            elif found.state == "failed":
+                assert (0.0 if policy == "zero" else None) == amount
+            else:
+                assert amount in {found.value, None}
+                assert amount is not None or policy != "zero"
+
+
+@LAW
+@given(batches(failing=True))
+def test_drop_group_compares_on_equal_terms(cases: list[RewardCase]):
+    """Within a group every rollout's total is made of the same rewards: those that nobody lost."""
+    scored = reward_batch(cases, PLAIN)
+    for group in {one.rollout.group for one in cases}:
+        members = [place for place, one in enumerate(cases) if one.rollout.group == group]
+        for name, found in scored.results.items():
+            whole = all(found[place].state == "scored" for place in members)
+            assert {whole} == {scored.counted[name][place] is not None for place in members}
+
+
+@LAW
+@given(batches(failing=True))
+def test_drop_rollout_drops_those_alone(cases: list[RewardCase]):
+    """A rollout that lost anything has no total and counts nowhere; its siblings lose nothing."""
+    scored = reward_batch(cases, under("drop_rollout"))
+    for place in range(len(cases)):
+        found = {name: scores[place] for name, scores in scored.results.items()}
+        lost = any(one.state == "failed" for one in found.values())
+        assert lost == (scored.totals[place] is None)
+        for name, one in found.items():
+            assert (None if lost else one.value) == scored.counted[name][place]
+
+
+def twins() -> list[RewardCase]:
+    """Two groups of two; the first rollout of the first group lost its verdict of all answers."""
+    good = case(S, [NEI, NEI])
+    return numbered([case(None, [NEI, NEI]), good], "a") + numbered([good, good], "b")
+
+
+TOTALS: dict[FailurePolicy, list[float | None]] = {
+    "drop_group": [4.0, 4.0, 6.0, 6.0],
+    "drop_rollout": [None, 6.0, 6.0, 6.0],
+    "zero": [4.0, 6.0, 6.0, 6.0],
+}
+
+
+def test_failure_policies_by_hand():
+    """Format, verification, count, joint 1, diversity 0; coverage and necessity 1 or lost.
+
+    Without coverage and necessity the lost verdict is nobody's loss, under every policy.
+    """
+    for policy, totals in TOTALS.items():
+        scored = reward_batch(twins(), under(policy))
+        assert totals == list(scored.totals)
+        rates = {name: scored.failure_rate(name) for name in SEVEN}
+        assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
+    off = {"coverage": 0.0, "necessity": 0.0}
+    for policy in (*TOTALS, "raise"):
+        scored = reward_batch(twins(), RewardSettings(weights=off, failures=policy))
+        assert [4.0] * 4 == list(scored.totals)
+        assert not {"coverage", "necessity"} & scored.results.keys()
+
+
+def test_raise_names_the_reward_and_the_rollout():
+    """Under ``raise`` the first lost ruling stops the batch; without one all is as ever."""
+    with pytest.raises(RewardError, match=r"'coverage' .*rollout 0 of 'a'"):
+        reward_batch(twins(), under("raise"))
+    assert reward_batch(twins()[1:], PLAIN) == reward_batch(twins()[1:], under("raise"))
+
+
+@LAW
+@given(batches(), st.sampled_from(NAMES))
+def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
+    """An ablation changes no other reward, and each total by that reward's amount alone."""
+    without = replace(EVERY, weights={**EVERY.weights, name: 0.0})
+    whole, less = reward_batch(cases, EVERY), reward_batch(cases, without)
+    assert {key: found for key, found in whole.results.items() if key != name} == less.results
+    for place in range(len(cases)):
+        amount = whole.counted[name][place] or 0.0
+        assert pytest.approx(whole.totals[place] - amount) == less.totals[place]
+
+
+def test_weights():
+    """The paper's seven weigh 1; a setting overrides one by name; the order is the catalogue's."""
+    assert SEVEN == list(reward_batch(twins(), PLAIN).weights)
+    assert SEVEN == [name for name in NAMES if name not in OPTIONAL]
+    for name in OPTIONAL:
+        expected = {"format": 0.5, "necessity": 3.0, name: 2.0}
+        found = weights_of(RewardSettings(weights={"own": 0.0} | expected, own=OWN))
+        assert NAMES == list(found)
+        assert dict.fromkeys(SEVEN, 1.0) | dict.fromkeys(OPTIONAL, 0.0) | expected == found
+    (total,) = reward_batch(
+        [case(S)], RewardSettings(weights={"necessity": 3.0, "joint": 0.25})
+    ).totals
+    assert 6.0 + 2.0 - 0.75 == total
+
+
+def test_a_weight_is_a_finite_number_of_a_reward_by_name():
+    """Else every total is none, or a misspelt switch leaves the reward on; the names are listed.
+
+    Without an active reward there is no total; without cases there is nothing.
+    """
+    for weight in (float("nan"), float("inf"), float("-inf")):
+        with pytest.raises(ConfigError, match="'joint'"):
+            reward_batch(twins(), RewardSettings(weights={"joint": weight}))
+    for name in ("R_fmt", "Format", "neccessity", "", TOTAL):
+        with pytest.raises(ConfigError, match=rf"'{name}'.*format, verification"):
+            reward_batch(twins(), RewardSettings(weights={name: 0.0}))
+    off = RewardSettings(weights=dict.fromkeys(SEVEN, 0.0))
+    assert (None,) * 4 == reward_batch(twins(), off).totals
+    assert () == reward_batch([], PLAIN).totals
+
+
+def test_a_group_is_one_prompt():
+    """Rollouts that differ in what they were asked are not compared; other groups may differ."""
+    one, other = numbered([case(S), case(S)])
+    for change in ({"claim": "No."}, {"evidence": "No."}, {"label": None}, {"n_star": 9}):
+        changed = replace(other.rollout, **change)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="group 'g'"):
+            reward_batch([one, replace(other, rollout=changed)], PLAIN)
+        reward_batch([one, replace(other, rollout=replace(changed, group="h"))], PLAIN)
+
+
+@LAW
+@given(batches(failing=True), weights, policies)
+def test_the_table_says_what_was_summed(
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
+):
+    """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
+    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
+    frame = rewards_frame(scored, "run", 7)
+    assert TABLE.schema == frame.schema
+    assert {("run", 7)} >= {*frame.select("run", "step").rows()}
+    parts = frame.filter(pl.col("reward") != TOTAL, "counted", pl.col("question").is_null())
+    terms = pl.col("weight") * pl.col("value").fill_null(0.0)  # a failed one may count as 0
+    again = parts.group_by("group", "rollout").agg(total=terms.sum())
+    totals = frame.filter(reward=TOTAL).join(again, ["group", "rollout"], "left")
+    assert len(cases) == totals.height
+    for row, total in zip(totals.iter_rows(named=True), scored.totals, strict=True):
+        assert (total, total is not None) == (row["value"], row["counted"])
+        assert ("scored" if total is not None else "dropped") == row["state"]
+        assert pytest.approx(total) == row["total"]
+
+
+MINE = "own_rewards:{}"
+FAULTS = (
+    "no_module_of_this_name:f",
+    "own_rewards",
+    "own_rewards:missing",
+    ":f",
+    "own_rewards:NO_FUNCTION",
+)
+BROKEN = ("short", "nan", "large", "raising")
+
+
+@pytest.mark.parametrize("path", [*FAULTS, *map(MINE.format, BROKEN)])
+def test_a_fault_shows_before_the_first_step(path: str):
+    """A wrong path, no function, a wrong number of values, NaN, a fault: the field is named."""
+    with pytest.raises(ConfigError, match=r"rewards\.own"):
+        check_rewards(RewardSettings(own=path))
+    with pytest.raises(ConfigError, match=r"rewards\.own"):
+        check_rewards(RewardSettings({"own": 1.0}))
+
+
+def test_it_counts_with_its_weight():
+    """1 unless the settings have another; a row of the table; what it reads is what is judged."""
+    cases = numbered([case(S, [NEI, NEI]), case(S, [NEI])])
+    batch = reward_batch(cases, RewardSettings({"own": 0.5}, own=OWN))
+    plain = reward_batch(cases, RewardSettings())
+    assert (1.0, -1.0) == batch.counted["own"]
+    differences = [a - b for a, b in zip(batch.totals, plain.totals, strict=True)]  # type: ignore[operator]
+    assert pytest.approx([0.5, -0.5]) == differences
+    assert [1.0, -1.0] == rewards_frame(batch).filter(reward="own")["value"].to_list()
+    off = dict.fromkeys(plain.weights, 0.0)
+    (mine,) = active_rewards(RewardSettings(off, own=MINE.format("judged")))
+    assert (("question",), 1.0) == (mine.judge_roles, mine.weight)
+    unlabelled = numbered([case(S, [NEI], label=None)])
+    (absent,) = reward_batch(unlabelled, RewardSettings(off, own=MINE.format("judged"))).totals
+    assert absent is None
+
+
+CONTRADICTIONS = (
+    (("The mill was built in 1857.", "The mill was built in 1875."), -1.0),
+    (("The mill was built in 1857.", "It was built in 1857 as a mill."), 1.0),
+    (("The mill was built in 1857.", "The bridge opened in 1921."), None),
+    (("The mill was built in 1857.", "Ada Moss built the mill."), None),
+    (("The mill has 1,200 stones.", "The mill has 1200 stones.", "The mill has 9 stones."), -1 / 3),
+    ((), None),
+)
+
+
+def test_the_example_finds_contradicting_numbers():
+    """docs/examples/consistency_reward.py, at most 150 lines."""
+    module = example("consistency_reward")
+    for answers, expected in CONTRADICTIONS:
+        assert pytest.approx(expected) == module.consistency(answers), answers
+    assert [1.0] == module.reward([case(S, [NEI, NEI])], RewardSettings())
+    assert 150 >= module.__spec__.loader.get_source(module.__name__).count("\n")

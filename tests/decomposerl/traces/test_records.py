@@ -140,6 +140,28 @@ def test_a_field_that_cannot_be_read(changes: dict[str, Any], field: str, words:
     assert [] == [word for word in words.split() if word not in reason]
 
 
+TOO_LARGE: tuple[tuple[str, dict[str, object], str], ...] = (
+    ("trace", {"trace": "ü" * 128_001}, "is 256,002 bytes long; at most 256,000"),
+    ("trace", {"trace": "<question>" * 1_001}, "holds 1,001 questions; at most 1,000"),
+    ("claim", {"claim": "a" * 16_001}, "is 16,001 bytes long"),
+    ("evidence", {"evidence": ["a" * 1_000_000] * 2}, "is 2,000,001 bytes long"),
+    (
+        "trace",
+        {"evidence": "a" * 1_000_000, "trace": "<question>" * 201},
+        "asks 201 questions of 1,000,000 bytes of evidence; at most 200",
+    ),
+)
+
+
+@pytest.mark.parametrize(("field", "changes", "said"), TOO_LARGE, ids=lambda one: str(one)[:30])
+def test_what_is_larger_than_any_rollout_holds_up_nobody(
+    field: str, changes: dict[str, object], said: str
+):
+    """Each size has a limit, and so has the work that a trace makes of its evidence."""
+    named, reason = refusal(**changes)
+    assert (field, True) == (named, reason.startswith(said))
+
+
 @pytest.mark.parametrize("name", ["claim", "evidence", "trace"])
 def test_what_must_be_there(name: str):
     """A missing field is named as missing."""

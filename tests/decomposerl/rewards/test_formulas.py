@@ -1,13 +1,19 @@
-"""Every branch of the formulas by hand; verdicts stand by their initials."""
+"""Every branch of the formulas and readings by hand; verdicts stand by their initials."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from decomposerl.errors import ConfigError
 from decomposerl.judge.plan import Signals
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import active_rewards, judge_roles
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
@@ -15,12 +21,15 @@ from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
+from decomposerl.rewards.readings import asks_about_part, restates
 from decomposerl.rewards.reward import RewardCase, RewardResult
-from decomposerl.rewards.settings import PRINTED, RewardSettings
+from decomposerl.rewards.settings import PRINTED, STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
-from decomposerl.traces.grammar import parse_trace
+from decomposerl.schemas import LABELS, VERDICTS, Verdict
+from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
-from decomposerl.traces.trace import Cycle, Verdict
+from decomposerl.traces.trace import Cycle
+from decomposerl.training.experiments import RECIPES
 from reward_parts import (
     ALL_MET,
     NEI,
@@ -29,12 +38,16 @@ from reward_parts import (
     S,
     case,
     cycles,
+    groups,
+    numbered,
     rollout,
     signals,
     states,
     unit,
     values,
+    vectors,
 )
+from strategies import LAW
 
 THINK, WHO, WHEN = "<think>a</think>", "<question>Who?</question>", "<question>When?</question>"
 ONE, TWO = f"{WHO}<answer>Ilva.</answer>", f"{WHEN}<answer>1921.</answer>"
@@ -75,14 +88,18 @@ FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+def formats(text: str, settings: RewardSettings) -> list[float | None]:
+    """The format reward of a text."""
+    asking = RewardCase(Rollout("g", 0, "c", "e", parse_trace(text)), signals(0))
+    return values(format_reward([asking], settings))
+
+
 def test_format_conditions():
     """Each condition falls alone, those that hang together fall together; each is an eighth."""
     for broken, text in FORMATS:
-        trace = parse_trace(text)
         expected = tuple(name for name, _ in CONDITIONS if name not in broken)
-        assert expected == conditions_met(trace), text
-        scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
-        assert [RewardResult((8 - len(broken)) / 8)] == scored
+        assert expected == conditions_met(parse_trace(text)), text
+        assert [(8 - len(broken)) / 8] == formats(text, PLAIN)
 
 
 PRINTED_FORMATS = (
@@ -102,8 +119,7 @@ PRINTED_FORMATS = (
 def test_the_printed_format():
     """A third each for well-formed XML, questions and answers in turn, a valid final verdict."""
     for met, text in PRINTED_FORMATS:
-        asking = RewardCase(Rollout("g", 0, "c", "e", parse_trace(text)), signals(0))
-        assert [met / 3] == values(format_reward([asking], PRINTED)), text
+        assert [met / 3] == formats(text, PRINTED), text
 
 
 def test_the_printed_diversity():
@@ -206,19 +222,19 @@ def test_diversity_by_hand():
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
 
 
-def test_diversity_is_bounded_and_never_minus_zero():
-    """Vectors a rounding error too long give no cosine above 1; right angles give a plain 0."""
+def test_vectors_that_are_not_as_they_should_be():
+    """A rounding error gives no cosine above 1, right angles a plain 0; all else is refused.
+
+    Vectors that are not one a question, and numbers that are none, are a fault of the caller.
+    """
     long = np.full((2, 2), np.float32(1.00001))
     assert [-0.5] == values(diversity([RewardCase(rollout(2), signals(2), long)], PLAIN))
     (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
     assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
-
-
-def test_diversity_without_a_vector_a_question():
-    """Vectors that are not one a question are a fault of the caller, not a score."""
-    for vectors in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1))):
-        with pytest.raises(ValueError, match="2 question vectors"):
-            diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)
+    broken = [np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32) for odd in (np.nan, np.inf)]
+    for wrong in (None, unit((1, 0)), unit((1, 0), (0, 1), (1, 1)), *broken):
+        with pytest.raises(ValueError, match=r"2 question vectors|not finite"):
+            diversity([RewardCase(rollout(2), signals(2), wrong)], PLAIN)
 
 
 LITERAL = RewardSettings(abstention="literal")
@@ -255,24 +271,21 @@ def test_coverage_with_a_label():
 
 
 def test_coverage_without_a_label():
-    """The group's majority among the two labels stands in; ties and no votes pay nobody."""
+    """The group's majority among the two labels stands in; ties and no votes pay nobody.
+
+    Rollouts that were cut (small letters) turn no majority and make no tie; they are scored by it.
+    """
     table = (
         "S SSR 110, R SRR 011, S SNNN 1000, R NR- 01-, - SR 00, - SRNSR 00000, - NN 00, "
-        "- S-R 0-0, - - -, S S 1"
+        "- S-R 0-0, - - -, S S 1, S rrS 001, - RSs 000, - rr 00"
     )
     for majority, full, expected in rows_of(table):
-        cases = [case(one, label=None) for one in verdicts(full)]
+        cases = [
+            case(ruled, label=None, truncated=letter.islower())
+            for ruled, letter in zip(verdicts(full.upper()), full, strict=True)
+        ]
         assert verdicts(majority) == [pseudo_label(cases, PLAIN)], full
         assert [number(one) for one in expected] == values(coverage(cases, PLAIN)), full
-
-
-def test_truncated_rollouts_do_not_vote():
-    """Cut rollouts turn no majority and make no tie, yet are scored by it."""
-    cut = [case(R, label=None, truncated=True), case(R, label=None, truncated=True)]
-    assert [0.0, 0.0, 1.0] == values(coverage([*cut, case(S, label=None)], PLAIN))
-    one_each = [case(R, label=None), case(S, label=None), case(S, label=None, truncated=True)]
-    assert [0.0, 0.0, 0.0] == values(coverage(one_each, PLAIN))
-    assert pseudo_label(cut, PLAIN) is None
 
 
 def test_whose_verdicts_vote():
@@ -345,29 +358,23 @@ def asked(*rulings: Rulings) -> RewardCase:
     return RewardCase(rollout(cycles(len(rulings))), ruled)
 
 
-def test_joint_of_an_answer():
-    """The product of the three; the readings of an abstention change nothing here."""
-    for expected, *(answerable, criteria, correct) in (
-        (1.0, True, ALL_MET, True),
-        (0.8, True, FOUR_OF_5, True),
-        (0.0, True, NONE_MET, True),
-        (0.0, False, ALL_MET, True),
-        (0.0, True, ALL_MET, False),
-        (0.0, False, NONE_MET, False),
-    ):
-        for settings in (PLAIN, LITERAL):
-            (found,) = joint([asked((answerable, criteria, correct, False))], settings)
-            assert (expected, ["answered"]) == (found.value, states(found))
+def test_joint_of_a_question():
+    """The product of the three; of an abstention (a) nobody rules whether it is correct.
 
-
-def test_joint_of_an_abstention():
-    """Honest: what cannot be answered pays. Literal: what can be pays. Nobody rules on it."""
-    for share, criteria in ((1.0, ALL_MET), (0.8, FOUR_OF_5), (0.0, NONE_MET)):
-        for answerable, honest, literal in ((False, share, 0.0), (True, 0.0, share)):
-            silent = asked((answerable, criteria, None, True))
-            assert [honest] == values(joint([silent], PLAIN))
-            (found,) = joint([silent], LITERAL)
-            assert (literal, ["abstained"]) == (found.value, states(found))
+    Honest: what cannot be answered pays. Literal: what can be pays.
+    """
+    table = (
+        "1 5 1 1 1, 1 4 1 4/5 4/5, 1 0 1 0 0, 0 5 1 0 0, 1 5 0 0 0, 0 0 0 0 0, "
+        "0 5 a 1 0, 0 4 a 4/5 0, 0 0 a 0 0, 1 5 a 0 1, 1 4 a 0 4/5, 1 0 a 0 0"
+    )
+    for answerable, met, correct, *expected in rows_of(table):
+        silent, criteria = correct == "a", (*ALL_MET[: int(met)], *NONE_MET[int(met) :])
+        right = None if silent else correct == "1"
+        one = asked((answerable == "1", criteria, right, silent))
+        for settings, value in zip((PLAIN, LITERAL), expected, strict=True):
+            (found,) = joint([one], settings)
+            assert number(value) == found.value, (answerable, met, correct)
+            assert ["abstained" if silent else "answered"] == states(found)
 
 
 def test_joint_of_a_trace():
@@ -380,14 +387,211 @@ def test_joint_of_a_trace():
 
 def test_joint_without_a_ruling():
     """A lost ruling leaves the trace null, also where another factor is 0 already."""
-    losses: tuple[Rulings, ...] = (
-        (None, ALL_MET, True, False),
-        (True, None, True, False),
-        (True, ALL_MET, None, False),
-        (None, ALL_MET, None, True),
-        (False, None, None, True),
-        (False, None, False, False),
-    )
+    good = (True, ALL_MET, True, False)
+    losses: list[Rulings] = [(*good[:place], None, *good[place + 1 :]) for place in range(3)]
+    losses += [(None, ALL_MET, None, True), (False, None, None, True), (False, None, False, False)]
     for lost in losses:
-        (found,) = joint([asked((True, ALL_MET, True, False), lost)], PLAIN)
+        (found,) = joint([asked(good, lost)], PLAIN)
         assert (None, "failed", ["answered", "failed"]) == (found.value, found.state, states(found))
+
+
+traces = st.lists(st.lists(vectors, max_size=5), min_size=1, max_size=6)
+
+
+def case_of(rows: list[tuple[float, ...]]) -> RewardCase:
+    return RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows) if rows else None)
+
+
+def by_hand(rows: list[tuple[float, ...]]) -> float:
+    """The formula as a double loop over pairs."""
+    if len(rows) < 2:
+        return -1.0
+    units = [np.array(row) / np.linalg.norm(row) for row in rows]
+    nearest = [max(float(units[i] @ units[j]) for j in range(i)) for i in range(1, len(rows))]
+    return -sum(nearest) / len(rows)
+
+
+@LAW
+@given(traces)
+def test_diversity_is_its_formula(group: list[list[tuple[float, ...]]]):
+    """Traces of any lengths read at once score what each scores by the double loop.
+
+    Alone or beside others, the score is the very same number.
+    """
+    cases = [case_of(rows) for rows in group]
+    found = diversity(cases, PLAIN)
+    assert [by_hand(rows) for rows in group] == pytest.approx(values(found), abs=1e-6)
+    assert [diversity([case], PLAIN)[0] for case in cases] == found
+
+
+def test_an_unknown_reading_is_refused():
+    """It would silently count as the other reading; the message lists what there is."""
+    for field in fields(RewardSettings):
+        if field.name not in {"weights", "own"}:
+            with pytest.raises(ConfigError, match=f"'{field.name}' is 'max'.*{field.default}"):
+                RewardSettings(**{field.name: "max"})
+
+
+OPEN_CLAIM = "Ilva bridge opened in 1921 and Torbeck designed the river market."
+CLAIM = "The Ilva ferry was designed by Oskar Lund in 1931."
+DESIGNER, YEAR = "Who designed the Ilva ferry?", "In which year was the Ilva ferry designed?"
+COPY, FILLER = "Is it true that the Ilva ferry was designed by Oskar Lund in 1931?", "Who ate?"
+SILENT = "I don't know."
+GROUNDED = RewardSettings(grounding="required")
+REFUTES = RewardSettings(silence="refutes")
+MARKED = RewardSettings(restating="marked")
+PART = RewardSettings(abstention="part")
+Pairs = Sequence[tuple[str, str]]
+Compute = Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
+
+
+def read_case(
+    pairs: Pairs, full: str, without: str, answers: str, label: Verdict = R
+) -> RewardCase:
+    """Verdicts by initials; answers are + right, - wrong or ? lost.
+
+    Abstentions are 0 open, d a dodge, a without a ruling. A label beyond the two is admitted.
+    """
+    claim, labels = (OPEN_CLAIM, VERDICTS) if label == NEI else (CLAIM, LABELS)
+    ruled = Signals(
+        full=OF[full],
+        without=tuple(verdicts(without)),
+        answerable=tuple({"0": False, "a": None}.get(one, True) for one in answers),
+        atomic=(ALL_MET,) * len(pairs),
+        correct=tuple({"+": True, "-": False}.get(one) for one in answers),
+        abstained=tuple(one in "0da" for one in answers),
+    )
+    trace = build_trace("Look.", [Cycle(*pair, "So.") for pair in pairs], label, labels)
+    return RewardCase(Rollout("g", 0, claim, "", trace, label), ruled)
+
+
+def test_parts_restatements_and_other_things():
+    """A part holds mostly words of the claim, and not nearly all of them."""
+    again = "Did Oskar Lund design the ferry Ilva in the year 1931?"
+    others = (FILLER, "What did Oskar Lund eat at the harbour?", "Which colour do ferries have?")
+    kinds = {(True, False): (DESIGNER, YEAR), (False, True): (COPY, again), (False, False): others}
+    for kind, questions in kinds.items():
+        for question in questions:
+            assert kind == (asks_about_part(CLAIM, question), restates(CLAIM, question)), question
+
+
+HALF = ((DESIGNER, "Karl Mohr."), (YEAR, "In 1931."))
+ALONE = ((DESIGNER, SILENT), (YEAR, "In 1931."))
+BOTH, ASIDE = (
+    ((DESIGNER, SILENT), (YEAR, SILENT)),
+    ((COPY, "Yes."), (FILLER, SILENT), (DESIGNER, SILENT)),
+)
+READ = (
+    # Coverage and necessity pay for grounded answers only; what is harmful stays harmful.
+    (coverage, PLAIN, HALF, "R NR -+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR -+", 0.5, ""),
+    (necessity, PLAIN, HALF, "R NR -+", 0.5, "necessary redundant"),
+    (necessity, GROUNDED, HALF, "R NR -+", 0.0, "ungrounded redundant"),
+    (necessity, GROUNDED, HALF, "S RS -+", -1.0, "harmful neutral"),
+    # An honest abstention turns NotEnoughInfo into Refuted, and is necessary if it is alone.
+    (coverage, PLAIN, ALONE, "N NN 0+", 0.0, ""),
+    (coverage, REFUTES, ALONE, "N NN 0+", 1.0, ""),
+    (necessity, REFUTES, ALONE, "N NN 0+", 0.5, "necessary redundant"),
+    (necessity, REFUTES, BOTH, "N NN 00", 0.5, "redundant redundant"),
+    # A restated claim earns 0 when marked; a filler's abstention when parts alone pay.
+    (joint, PLAIN, ASIDE, "S SSS +00", 1.0, "answered abstained abstained"),
+    (joint, MARKED, ASIDE, "S SSS +00", 2 / 3, "restates abstained abstained"),
+    (joint, PART, ASIDE, "S SSS +00", 2 / 3, "answered beside_the_claim abstained"),
+    (joint, STRICT, ASIDE, "S SSS +00", 1 / 3, "restates beside_the_claim abstained"),
+    # A correctness that failed makes null what a reading needs it for, and nothing else.
+    (coverage, PLAIN, HALF, "R NR ?+", 1.0, ""),
+    (coverage, GROUNDED, HALF, "R NR ?+", None, ""),
+    (necessity, GROUNDED, HALF, "R NR ?+", None, "failed redundant"),
+)
+
+
+@pytest.mark.parametrize(("reward", "settings", "pairs", "ruled", "value", "said"), READ)
+def test_what_a_reading_changes(
+    reward: Compute,
+    settings: RewardSettings,
+    pairs: Pairs,
+    ruled: str,
+    value: float | None,
+    said: str,
+):
+    """A value of each reading beside that of the printed formula, and what each question is."""
+    (found,) = reward([read_case(pairs, *ruled.split())], settings)
+    assert (value, said.split()) == (found.value, states(found))
+
+
+def test_the_votes_of_an_unlabelled_group_are_read_the_same():
+    """Two abstaining rollouts outvote one that supports."""
+    silent = read_case(BOTH, "N", "NN", "00")
+    reported = read_case([(DESIGNER, "Oskar Lund."), (YEAR, "In 1931.")], "S", "NN", "++")
+    cases = numbered([silent, silent, reported])
+    assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, REFUTES))
+
+
+def test_the_rulings_that_a_reading_needs_are_asked_for():
+    """With joint quality off, coverage may still need the rulings on each question.
+
+    So it does where a trace may end with the third verdict, though no other reward needs them.
+    """
+    off = {"joint": 0.0}
+    plain, strict = RewardSettings(weights=off), replace(STRICT, weights=off)
+    assert {"full", "leave_one_out"} == judge_roles(active_rewards(plain), plain)
+    roles = {"full", "leave_one_out", "question"}
+    assert roles == judge_roles(active_rewards(strict), strict)
+    assert roles == judge_roles(list(REWARDS), PLAIN)
+    alone = RewardSettings(weights=off | {"necessity": 0.0})
+    assert {"full"} == judge_roles(active_rewards(alone), alone)
+    assert {"full", "question"} == judge_roles(active_rewards(alone), alone, three_way=True)
+
+
+@LAW
+@given(groups())
+def test_joint_quality_never_grows_by_the_strict_readings(cases: list[RewardCase]):
+    """Nor does a ruling that is there get lost by them."""
+    for strict, plain in zip(joint(cases, STRICT), joint(cases, PLAIN), strict=True):
+        assert strict.value <= plain.value + 1e-9
+
+
+def test_the_papers_recipes_keep_the_papers_readings():
+    """Every recipe with a row in the paper; only ``tiny_strict`` reads strictly."""
+    for recipe in RECIPES:
+        readings = replace(recipe.rewards, weights={})
+        assert (readings == STRICT) == (recipe.name == "tiny_strict")
+        assert readings == PLAIN or not recipe.paper
+
+
+HERE, THERE = "Did Ilva bridge open in 1921?", "Did Torbeck design the river market?"
+BESIDE, YES = "Who mows the lawns of Quessa castle?", "Yes, Ilva bridge opened in 1921."
+SHOWN, LEFT = ((HERE, YES), (THERE, SILENT)), ((THERE, SILENT),)
+OPEN = {
+    # From nothing answered nothing follows.
+    "nothing is asked": ((), "N = =", 0.0, "", None),
+    "a dodge": (((THERE, SILENT), (HERE, SILENT)), "N NN dd", 0.0, "neutral neutral", None),
+    "beside the claim": (((BESIDE, SILENT), (HERE, YES)), "N NN 0+", 0.0, "neutral neutral", None),
+    "all is answered": (((HERE, YES), (BESIDE, "Ann.")), "N NN ++", 0.0, "neutral neutral", None),
+    "found supported": (SHOWN, "S NS +0", 0.0, "harmful neutral", S),
+    # What leaves the part open is necessary, the other one redundant.
+    "a part is shown open": (SHOWN, "N NN +0", 1.0, "redundant necessary", NEI),
+    "that part alone": (LEFT, "N N 0", 1.0, "necessary", NEI),
+    "a ruling is lost": (LEFT, "N N a", None, "failed", None),
+}
+
+
+@pytest.mark.parametrize(("pairs", "ruled", "covers", "needs", "vote"), OPEN.values(), ids=OPEN)
+def test_an_open_claim_pays_who_shows_it_open(
+    pairs: Pairs, ruled: str, covers: float | None, needs: str, vote: Verdict | None
+):
+    """Coverage, necessity and the vote for the third verdict, where that is the label."""
+    full, without, answers = ruled.split()
+    one = read_case(pairs, full, without.strip("="), answers.strip("="), NEI)
+    assert ([covers], [vote]) == (values(coverage([one], PLAIN)), [pseudo_label([one], PLAIN)])
+    assert needs.split() == states(necessity([one], PLAIN)[0])
+
+
+def test_the_third_verdict_meets_the_format_only_where_it_is_admitted():
+    """It is one of three labels there, and an unknown verdict elsewhere; verification follows."""
+    text = GOOD.replace("Supported", "Not Enough Information")
+    for labels, broken, reached in ((VERDICTS, 0, 1.0), (LABELS, 1, 0.0)):
+        trace = parse_trace(text, labels)
+        one = RewardCase(Rollout("g", 0, OPEN_CLAIM, "", trace, NEI), signals(2))
+        assert [1 - broken / 8] == values(format_reward([one], PLAIN))
+        assert [reached] == values(verification([one], PLAIN))
