@@ -45,8 +45,7 @@ from resources.evaluation.results_folder import (
     subset_status,
     with_sample_note,
 )
-from resources.evaluation.trained_policy import chosen_facts
-from resources.evaluation.training_overlap import SILVER, dev_claims, leaks
+from resources.evaluation.trained_policy import SILVER, chosen_facts, dev_claims, leaks
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, partitioned_check, rounded
 from resources.store.run_lock import locked_asset

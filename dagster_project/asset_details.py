@@ -97,7 +97,7 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
 or what runs in a process of its own."""
 _FOLLOWED = (
     *("assets", "decomposerl", "resources.catalogue"),
-    "resources.evaluation.training_overlap",
+    "resources.evaluation.trained_policy",
 )
 _APART = ("decomposerl.reports", "decomposerl.progress", "decomposerl.funnel.catalogue")
 _ATTRITION = "decomposerl.reports.attrition"  # the one report that is an asset's table

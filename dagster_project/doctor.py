@@ -30,7 +30,7 @@ from decomposerl.reports.cost import (
 )
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, State
 from resources.corpora.status import corpora_checks
-from resources.evaluation.caller import CallSettings
+from resources.evaluation.runner import CallSettings
 from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload

@@ -7,7 +7,7 @@ rules are opened without Dagster.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,23 +60,18 @@ class ClaimVerifier:
         waiting = deque(records)
         done = {one.key: _UNASKED for one in records if not one.evidence}
 
-        def show() -> None:
+        def finished(one: Prediction) -> None:
+            done[one.claim_id] = one
             while waiting and waiting[0].key in done:
                 record = waiting.popleft()
                 each(self._verified(record, done[record.key]))
 
-        def finished(one: Prediction) -> None:
-            done[one.claim_id] = one
-            show()
-
-        show()
-        self.opened.verify(
-            [
-                ClaimToVerify(key, ClaimInput(one.claim, one.evidence, one.passages))
-                for key, one in distinct.items()
-            ],
-            finished,
-        )
+        finished(_UNASKED)  # those before the first with evidence
+        asked = [
+            ClaimToVerify(key, ClaimInput(one.claim, one.evidence, one.passages))
+            for key, one in distinct.items()
+        ]
+        self.opened.verify(asked, finished)
 
     def _verified(self, record: ClaimRecord, one: Prediction) -> VerifiedClaim:
         result = self.about.verified(
@@ -97,9 +92,9 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
             not trained.
     """
     chosen = system_named(system or default_system(settings), systems_for(settings))
-    with _opened(settings, chosen) as opened:
-        warnings = _weakness(chosen)
-        calibration = None
+    with ExitStack() as open_engines:
+        opened = _opened(settings, chosen, open_engines)
+        warnings, calibration = _weakness(chosen), None
         try:
             calibration = opened.calibration()
         except EvaluationError as error:
@@ -109,24 +104,21 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
         yield ClaimVerifier(opened, about)
 
 
-@contextmanager
-def _opened(settings: Settings, system: System) -> Iterator[OpenedSystem]:
+def _opened(settings: Settings, system: System, open_engines: ExitStack) -> OpenedSystem:
     if needs_no_model(system, settings.verifier.engine):
-        prompts = settings.paths.prompts
-        yield opened_without_model(system, settings.paths.data, settings.paths.results, prompts)
-        return
+        paths = settings.paths
+        return opened_without_model(system, paths.data, paths.results, paths.prompts)
     from dagster_project.engine_resources import open_resources
 
     load_env_file()
-    names = ("evaluation_model", "data_folder", "verifier")
-    with open_resources(settings, *names) as (model, data, verifier):
-        try:
-            opened = model.opened(system, data, verifier)
-        except ConfigError as error:
-            raise ConfigError(
-                f"{error}. Another system: --system, such as {EMBEDDED_SYSTEM}"
-            ) from error
-        yield opened
+    resources = open_resources(settings, "evaluation_model", "data_folder", "verifier")
+    model, data, verifier = open_engines.enter_context(resources)
+    try:
+        opened: OpenedSystem = model.opened(system, data, verifier)
+    except ConfigError as error:
+        another = f"Another system: --system, such as {EMBEDDED_SYSTEM}"
+        raise ConfigError(f"{error}. {another}") from error
+    return opened
 
 
 def _weakness(system: System) -> tuple[str, ...]:

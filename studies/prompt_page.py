@@ -17,7 +17,7 @@ from decomposerl.prompts import judge
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
 from decomposerl.prompts.verifier import MiniCheckForm
-from resources.evaluation.caller import CONTINUATION, MethodPrompts
+from resources.evaluation.runner import CONTINUATION, MethodPrompts
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt
 from resources.tokens.model_tokens import ModelTokens

@@ -17,11 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
@@ -45,13 +43,14 @@ from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
-from resources.evaluation.caller import MethodCaller, scored
 from resources.evaluation.runner import (
     ClaimToVerify,
+    MethodCaller,
     Prediction,
     PredictionStore,
     Progress,
     run_claims,
+    scored,
 )
 from resources.evaluation.trained_policy import AGREEMENT
 from resources.store.temporary import replace_file
@@ -69,14 +68,6 @@ Details = Callable[[], Mapping[str, int | float | str]]
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
-
-
-class Counts(Protocol):
-    """The part of a ``TokenCounter`` that a guard needs."""
-
-    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Tokens of each text, shape (n,)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ class ContextGuard:
     context: int = 0
     file: PromptFile | None = None
     room: Room = NO_ROOM
-    counter: Counts = field(default_factory=CautiousTokens)
+    counter: CautiousTokens | ModelTokens = field(default_factory=CautiousTokens)
     view: EvidenceView | None = None
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
@@ -158,7 +149,7 @@ class ContextGuard:
         return longest + self.room.reply + self.room.later + _MARGIN
 
 
-def counter_of(model: str, revision: str = "") -> Counts:
+def counter_of(model: str, revision: str = "") -> CautiousTokens | ModelTokens:
     """The model's own tokenizer where it is on this machine, else a cautious estimate."""
     wanted = revision or "main"
     try:
@@ -429,10 +420,25 @@ class OpenedSystem:
         """The system's calibration, None where none was fitted.
 
         Raises:
-            EvaluationError: it is damaged, or was fitted to another model or prompt.
+            EvaluationError: it is damaged, or was fitted to another model or prompt; says what to
+                do.
         """
-        model, prompt_hash = self.engine, self.task.prompt_hash(self.caller)
-        return usable_calibration(self.folder, self.task.system.key, model, prompt_hash)
+        system = self.task.system.key
+        path = _calibration_file(self.folder, system)
+        if not path.is_file():
+            return None
+        try:
+            calibration = Calibration.model_validate_json(path.read_text("utf-8"))
+            problem = calibration.misfit(self.engine, self.task.prompt_hash(self.caller))
+        except (ValidationError, UnicodeDecodeError):
+            problem = "is not a calibration"
+        if problem:
+            raise EvaluationError(
+                f"{path} {problem}; dagster asset materialize -m dagster_project.definitions "
+                f"--select 'key:\"{CALIBRATIONS.name}\"' --partition {system}, or remove "
+                f"{path.name} to predict without one"
+            )
+        return calibration
 
 
 def _reported(shown: Bar, what: str = "", log: Callable[[str], None] = lambda _: None) -> Progress:
@@ -452,36 +458,12 @@ def _reported(shown: Bar, what: str = "", log: Callable[[str], None] = lambda _:
     return progress
 
 
-def calibration_path(data: Path, system: str) -> Path:
-    """The file of a system's calibration, next to its table."""
+def _calibration_file(data: Path, system: str) -> Path:
     return data / CALIBRATIONS.name / f"{system}.json"
 
 
 def write_calibration(data: Path, system: str, calibration: Calibration) -> Path:
-    """Write it for the system's next predictions; returns its path."""
-    path, text = calibration_path(data, system), calibration.model_dump_json(indent=2)
+    """Write it for the system's next predictions, next to its table; returns its path."""
+    path, text = _calibration_file(data, system), calibration.model_dump_json(indent=2)
     replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
     return path
-
-
-def usable_calibration(data: Path, system: str, model: str, prompt_hash: str) -> Calibration | None:
-    """The system's calibration, None where there is none.
-
-    Raises:
-        EvaluationError: it is damaged, or was fitted to another model or prompt; says what to do.
-    """
-    path = calibration_path(data, system)
-    if not path.is_file():
-        return None
-    try:
-        calibration = Calibration.model_validate_json(path.read_text("utf-8"))
-        problem = calibration.misfit(model, prompt_hash)
-    except (ValidationError, UnicodeDecodeError):
-        problem = "is not a calibration"
-    if problem:
-        raise EvaluationError(
-            f"{path} {problem}; dagster asset materialize -m dagster_project.definitions --select "
-            f"'key:\"{CALIBRATIONS.name}\"' --partition {system}, or remove {path.name} to predict "
-            "without one"
-        )
-    return calibration

@@ -26,7 +26,7 @@ from decomposerl.chat import Token
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
-from resources.evaluation.caller import TOO_LONG, MethodPrompts, Reply
+from resources.evaluation.runner import TOO_LONG, MethodPrompts, Reply
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 

@@ -53,15 +53,6 @@ from decomposerl.prompts.template import (
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig, key_of, open_chat
-from resources.evaluation.caller import (
-    CallSettings,
-    ChatCaller,
-    MethodCaller,
-    MethodPrompts,
-    Reply,
-    VerifierCaller,
-    scored,
-)
 from resources.evaluation.generation import (
     ROOMS,
     ContextGuard,
@@ -83,6 +74,15 @@ from resources.evaluation.local_model import (
     weights_digest,
 )
 from resources.evaluation.rule_chat import RuleChat
+from resources.evaluation.runner import (
+    CallSettings,
+    ChatCaller,
+    MethodCaller,
+    MethodPrompts,
+    Reply,
+    VerifierCaller,
+    scored,
+)
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,

@@ -33,7 +33,7 @@ from decomposerl.text.words import STOP_WORDS
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
-from resources.evaluation.caller import MethodPrompts, Reply
+from resources.evaluation.runner import MethodPrompts, Reply
 from resources.judge.rule_document import answering, asks_yes_or_no, read_document, verdict
 from resources.judge.rule_words import read, share
 

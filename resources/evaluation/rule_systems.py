@@ -7,9 +7,9 @@ engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
 from pathlib import Path
 
 from decomposerl.evaluation.systems import System
-from resources.evaluation.caller import MethodPrompts, VerifierCaller
 from resources.evaluation.generation import OpenedSystem, method_task, verifier_task
 from resources.evaluation.rule_chat import RuleChat
+from resources.evaluation.runner import MethodPrompts, VerifierCaller
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredVerifier
 from resources.verifier.lexical import LexicalVerifier

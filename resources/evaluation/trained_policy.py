@@ -4,13 +4,14 @@ DecomposeRL at inference writes one trace per claim, greedily (paper, section 3.
 called. Calls per claim: 1, and one for each further sample where agreement is measured. The verdict
 is the trace's; faults of the grammar are counted in a note and change nothing. A trace that the
 token limit cut before its verdict is truncated, one without a readable verdict is unparsed; no
-trace is repaired.
+trace is repaired. Also which claims of the data folder training has used: the leak check, and the
+unused dev split.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import polars as pl
 
@@ -22,17 +23,21 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
 )
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, EvaluationError
+from decomposerl.evaluation.calibration import DevSplit, dev_split
 from decomposerl.evaluation.systems import System
+from decomposerl.funnel.catalogue import COMPARED, decontaminate
+from decomposerl.funnel.settings import DecontaminationSettings
+from decomposerl.ports import Embedder
 from decomposerl.prompts.policy import NAME
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
+from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.store.integrity import read_parquet, verified
+from resources.store.parquet import DataFolder
+from resources.training.run_inputs import inputs_of, notes_folder
 from resources.training.run_store import RunFolder, read_outcome
-
-if TYPE_CHECKING:
-    from resources.store.parquet import DataFolder
 
 CheckpointRule = Literal["final", "best_on_dev"]
 DEV_SPLIT, DEV_MEASURE = "held_out_greedy", "balanced_accuracy"
@@ -43,6 +48,8 @@ grammar that may change a verdict, a trace or a call: stored answers are then no
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is that of the greedy trace."""
 _EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
+SILVER = "silver_decomposed"
+_TRAINING = ("training_claims", "training_claims_random")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +74,16 @@ class ChosenPolicy:
     selected: SelectedCheckpoint
 
 
-def chosen_policy(
-    data: "DataFolder", experiment: str, rule: CheckpointRule = "final"
-) -> ChosenPolicy:
+def chosen_policy(data: DataFolder, recipe: str, rule: CheckpointRule = "final") -> ChosenPolicy:
     """The adapter of a recipe to evaluate.
 
     Raises:
         ConfigError: the policy was not trained yet, or the rule finds no candidate.
     """
-    run = RunFolder(data.path / "policy" / experiment)
+    run = RunFolder(data.path / "policy" / recipe)
     if not run.outcome.is_file():
         raise ConfigError(
-            f"{run.path} holds no trained policy. Train it first: decomposerl train {experiment}"
+            f"{run.path} holds no trained policy. Train it first: decomposerl train {recipe}"
         )
     outcome = read_outcome(run)
     saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
@@ -121,7 +126,7 @@ def select_checkpoint(
 
 
 def chosen_facts(
-    data: "DataFolder", system: System, rule: CheckpointRule
+    data: DataFolder, system: System, rule: CheckpointRule
 ) -> dict[str, str | int | float]:
     """Run metadata about the weights behind a policy's predictions; empty for other systems."""
     if system.model.port != "policy":
@@ -152,11 +157,11 @@ class PolicyDecoding:
     temperature: float = 1.0
 
 
-def decoding_of(experiment: Experiment, samples: int = 0) -> PolicyDecoding:
+def decoding_of(recipe: Experiment, samples: int = 0) -> PolicyDecoding:
     """As a recipe's policy was trained: its view, its token limit, its temperature."""
-    sampling = experiment.sampling
+    sampling = recipe.sampling
     return PolicyDecoding(
-        experiment.evidence_view, sampling.max_completion_tokens, samples, sampling.temperature
+        recipe.evidence_view, sampling.max_completion_tokens, samples, sampling.temperature
     )
 
 
@@ -181,3 +186,79 @@ def policy_procedure(decoding: PolicyDecoding) -> Procedure:
         return Verification.of_reply(trace.verdict, answer, trace.cycles, opening, notes=notes)
 
     return procedure
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """Training claims that match a test claim (``DROPS``), and how many test claims there are."""
+
+    drops: pl.DataFrame
+    tests: int
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Matches by reason."""
+        return dict(self.drops["reason"].value_counts(sort=True).rows())
+
+
+def leaks(data: DataFolder, training: str, benchmarks: Sequence[str], embedder: Embedder) -> Leaks:
+    """What the three prongs of decontamination (paper, section 2) still find in a training set.
+
+    ``training`` is its key. The thresholds are those of the funnel's last run.
+    """
+    claims = data.read(training, list(COMPARED))
+    tests = pl.concat([data.read(f"benchmark/{name}", list(COMPARED)) for name in benchmarks])
+    config = data.run("decontaminated")["config"]
+    thresholds = DecontaminationSettings.model_validate_json(config)
+    return Leaks(decontaminate(claims, tests, thresholds, embedder).drops, tests.height)
+
+
+def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSplit:
+    """At most ``count`` claims of the silver-decomposed pool that the system has not trained on.
+
+    They are in no training set. For a policy, also as the adapter of an entry, they are neither
+    among the claims that its run copied nor among the held-out claims that its checkpoint may have
+    been chosen by.
+
+    Raises:
+        EvaluationError: the pool was not materialized, or every claim of it is used.
+    """
+    if not data.exists(SILVER):
+        raise EvaluationError(
+            f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
+            f"Make it first: decomposerl run {SILVER} --upstream"
+        )
+    files = [data.file(name) for name in _TRAINING]
+    run = _run_of(data, system)
+    files += _policy_files(data, run) if run else []
+    used: list[pl.Series] = [
+        read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
+    ]
+    silver = data.read(SILVER)
+    split = dev_split(silver, used, count, seed)
+    if split.claims.is_empty():
+        raise EvaluationError(
+            f"none of the {silver.height:,} claims of {SILVER} is outside the training sets: "
+            "there is nothing to calibrate on"
+        )
+    return split
+
+
+def _run_of(data: DataFolder, system: System) -> str:
+    """The training run behind a policy, or behind an entry's adapter; empty where there is none."""
+    if system.model.port == "policy":
+        return system.model.key
+    adapter = system.entry.adapter if system.entry is not None else ""
+    trained, policies = Path(adapter).resolve(), (data.path / "policy").resolve()
+    if not adapter or policies not in trained.parents:
+        return ""
+    name = trained.relative_to(policies).parts[0]
+    return name if name in {one.name for one in EXPERIMENTS} else ""
+
+
+def _policy_files(data: DataFolder, run: str) -> list[Path]:
+    """Claims that the policy's run trained and was evaluated on."""
+    copies = inputs_of(data, experiment(run))
+    if copies is None:  # runs of earlier versions recorded their held-out claims only
+        return [notes_folder(data, run) / "held_out.parquet"]
+    return [copies.claims, *([copies.held_out] if copies.held_out else [])]

@@ -13,8 +13,7 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
 )
-from resources.evaluation.caller import MethodPrompts, Reply
-from resources.evaluation.runner import ClaimToVerify, PredictionStore
+from resources.evaluation.runner import ClaimToVerify, MethodPrompts, PredictionStore, Reply
 
 PROMPT_HASH = "a" * 64
 FILE = """<!-- section: first -->

@@ -32,8 +32,8 @@ from ledger_inputs import INPUTS
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.decomposer.chat_engine import ChatDecomposer
-from resources.evaluation.caller import CallSettings, ChatCaller, MethodPrompts
 from resources.evaluation.rule_chat import RuleChat
+from resources.evaluation.runner import CallSettings, ChatCaller, MethodPrompts
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import ClaimSplit

@@ -27,7 +27,7 @@ from decomposerl.evaluation.systems import system_named, systems, with_entries
 from decomposerl.reports.leaderboard_report import comparison_markdown, comparison_unfolded
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of
-from resources.evaluation.training_overlap import dev_claims
+from resources.evaluation.trained_policy import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import LAW, example_row, frame_of
 

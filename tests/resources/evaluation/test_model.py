@@ -27,8 +27,8 @@ from evaluation_graph import write_policy_of
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.caller import CallSettings, MethodCaller, MethodPrompts
 from resources.evaluation.model import EntryEngine, EvaluationModelResource, unavailable
+from resources.evaluation.runner import CallSettings, MethodCaller, MethodPrompts
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW

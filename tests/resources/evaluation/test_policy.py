@@ -23,9 +23,16 @@ from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.evaluation.caller import CallSettings, ChatCaller, MethodCaller, MethodPrompts
 from resources.evaluation.local_model import SMALL, Batching, LocalModel, Weights, weights_digest
-from resources.evaluation.runner import ClaimToVerify, Prediction, run_claims
+from resources.evaluation.runner import (
+    CallSettings,
+    ChatCaller,
+    ClaimToVerify,
+    MethodCaller,
+    MethodPrompts,
+    Prediction,
+    run_claims,
+)
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW

@@ -32,9 +32,17 @@ from fault_server import MODEL, FaultServer, replying
 from fault_server import Answer as Served
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
-from resources.evaluation.caller import CONTINUATION, CallSettings, ChatCaller, MethodPrompts, Reply
 from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import ClaimToVerify, Prediction, run_claims
+from resources.evaluation.runner import (
+    CONTINUATION,
+    CallSettings,
+    ChatCaller,
+    ClaimToVerify,
+    MethodPrompts,
+    Prediction,
+    Reply,
+    run_claims,
+)
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
 from tiny_server import TinyServer

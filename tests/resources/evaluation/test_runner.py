@@ -35,22 +35,23 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
-from resources.evaluation.caller import (
-    CallSettings,
-    ChatCaller,
-    MethodCaller,
-    VerifierCaller,
-    scored,
-)
 from resources.evaluation.generation import (
     SHARDS,
     Generated,
     OpenedSystem,
     Task,
-    usable_calibration,
     write_calibration,
 )
-from resources.evaluation.runner import Prediction, PredictionStore, run_claims
+from resources.evaluation.runner import (
+    CallSettings,
+    ChatCaller,
+    MethodCaller,
+    Prediction,
+    PredictionStore,
+    VerifierCaller,
+    run_claims,
+    scored,
+)
 from resources.store.parquet import DataFolder
 
 PATIENCE_S = 60
@@ -403,10 +404,10 @@ def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Pat
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
     calibration, _ = fit_on_predictions(dev, claims(40), "temperature", "dev split")
     write_calibration(tmp_path, "s-m-faithful", calibration)
-    bound = {"model": calibration.model, "prompt_hash": calibration.prompt_hash}
-    kept = usable_calibration(tmp_path, "s-m-faithful", **bound)
-    assert calibration == kept
-    assert usable_calibration(tmp_path, "another", **bound) is None
+    assert calibration == OpenedSystem(task(), ScriptedCaller(sure), tmp_path).calibration()
+    assert (
+        OpenedSystem(task(method="another"), ScriptedCaller(sure), tmp_path).calibration() is None
+    )
     same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
     found = predict(task(), "hover", claims(4), same, tmp_path).predictions
     assert 0 == found["confidence_calibrated"].null_count()

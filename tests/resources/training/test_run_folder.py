@@ -16,7 +16,7 @@ from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import experiment
 from decomposerl.training.health import spread_key
 from project import ROOT
-from resources.evaluation.training_overlap import dev_claims
+from resources.evaluation.trained_policy import dev_claims
 from resources.store.integrity import file_sha256
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
