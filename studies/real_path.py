@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from resources.vllm.process import VllmServer
+from resources.vllm.process import SharedServer
 from resources.vllm.server import ServerFields
 from studies.real_model import MODEL
 
@@ -49,9 +49,9 @@ def main() -> int:
     write_entity_model(folder / "spacy")
     (folder / "resources.yaml").write_text(_CONFIG, "utf-8")
     with ExitStack() as running:
-        chat = running.enter_context(server(folder, "chat", _CHAT))
-        embedder = running.enter_context(server(folder, "embedder", _EMBED))
-        env = environment(folder, chat.base_url(), embedder.base_url())
+        chat = started(folder, "chat", _CHAT, running)
+        embedder = started(folder, "embedder", _EMBED, running)
+        env = environment(folder, chat, embedder)
         status = rehearse(folder, env)
     minutes = (time.monotonic() - started) / 60
     if options.report is not None and status == 0:
@@ -60,13 +60,14 @@ def main() -> int:
     return status
 
 
-def server(folder: Path, name: str, words: tuple[str, ...]) -> VllmServer:
-    """A server of the model; it starts at its first ``base_url``."""
-    logs = str(folder / "logs" / name)
+def started(folder: Path, name: str, words: tuple[str, ...], running: ExitStack) -> str:
+    """The URL of a server of the model, which ends with ``running``."""
+    logs, server = str(folder / "logs" / name), SharedServer()
     fields = ServerFields(
         vllm=list(executable(folder)), log_dir=logs, start_timeout_s=_SECONDS_OF_A_START
     )
-    return fields.vllm_server(MODEL, "", words)
+    running.callback(server.stop)
+    return server.url(fields.command_for(MODEL, "", words))
 
 
 def executable(folder: Path) -> tuple[str, ...]:

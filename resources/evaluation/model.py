@@ -105,11 +105,10 @@ from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.hosted import entry_verifier
 from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
-from resources.vllm.process import VllmServer
+from resources.vllm.process import ServerCommand, SharedServer
 from resources.vllm.server import (
     PolicyAdapter,
     ServerFields,
-    SharedServer,
     refuse_short_context,
     serve_adapter,
 )
@@ -540,14 +539,14 @@ class EntryEngine:
             needs_logprobs=needs_logprobs,
         )
 
-    def server(self, revision: str, adapter: PolicyAdapter | None = None) -> VllmServer:
+    def server(self, revision: str, adapter: PolicyAdapter | None = None) -> ServerCommand:
         """The server to start for its model, with its adapter where it has one."""
         fields = self.model.server.model_copy(update={"context": self.entry.context})
-        return fields.vllm_server(self.entry.model, revision, adapter.words if adapter else ())
+        return fields.command_for(self.entry.model, revision, adapter.words if adapter else ())
 
     def _urls(
         self,
-        server: VllmServer,
+        server: ServerCommand,
         adapter: PolicyAdapter | None,
         key: SecretStr,
         needed_context: int,

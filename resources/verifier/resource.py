@@ -21,8 +21,8 @@ from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
-from resources.vllm.process import VllmServer, runs_remote_code
-from resources.vllm.server import ServerFields, SharedServer
+from resources.vllm.process import ServerCommand, SharedServer, runs_remote_code
+from resources.vllm.server import ServerFields
 
 
 class VerifierResource(ServerFields, MappedResource):
@@ -139,7 +139,7 @@ class VerifierResource(ServerFields, MappedResource):
             settings={"prefix caching": int(self.prefix_caching)},
         )
 
-    def server(self, revision: str | None = None) -> VllmServer:
+    def server(self, revision: str | None = None) -> ServerCommand:
         """The server of the 7B model that is started where it has no ``base_url``.
 
         ``revision`` is the one it loads, by default that of the settings.
@@ -147,4 +147,4 @@ class VerifierResource(ServerFields, MappedResource):
         model = self.endpoint
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
         loaded = model.revision if revision is None else revision
-        return self.vllm_server(model.model, loaded, [*self.vllm_arguments, caching])
+        return self.command_for(model.model, loaded, [*self.vllm_arguments, caching])

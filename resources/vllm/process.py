@@ -1,9 +1,9 @@
 """A vLLM server as a child process.
 
-``VllmServer`` gives the base URL of a server that is healthy and lists the model. Guaranteed on one
-machine:
+``SharedServer`` gives the base URL of a server that is healthy and lists the model. Guaranteed on
+one machine:
 
-* ``stop``, leaving the ``with`` block, and an exception in it end the server and its workers;
+* ``stop`` ends the server and its workers;
 * if the starter is killed, even by ``kill -9``, a watchdog (``resources.process.watchdog``) notices
   within a second and ends the server: SIGTERM, grace, SIGKILL;
 * if the watchdog itself is killed by ``kill -9``, Linux sends the server SIGTERM.
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from packaging.version import InvalidVersion, Version
 from pydantic import SecretStr
@@ -72,132 +72,32 @@ def program_of(words: Sequence[str]) -> str:
     return program_of(rest)
 
 
-@dataclass
-class VllmServer:
-    """One server, started at the first ``base_url`` and ended by ``stop`` or ``with``.
+@dataclass(frozen=True)
+class ServerCommand:
+    """How the server of a model is started.
 
-    ``command`` has all words but host and port; ``revision`` is that of the weights in it.
-    ``withheld`` are variables that are removed from its environment besides ``KEYS``. ``log``
+    ``words`` are all of its command line but host and port; ``revision`` is that of the weights in
+    it. ``withheld`` are variables that are removed from its environment besides ``KEYS``. ``log``
     receives its output; the first start may include a download.
     """
 
     model: str
-    command: tuple[str, ...]
+    words: tuple[str, ...]
     log: Path
     revision: str = ""
     withheld: tuple[str, ...] = ()
     start_timeout_s: float = 900
     grace_s: float = 30
 
-    def __post_init__(self) -> None:
-        """Nothing is started yet."""
-        self._watchdog: subprocess.Popen[bytes] | None = None
-        self._problem: EngineError | None = None
-        self._root, self._lock = "", threading.Lock()
-
-    def words(self, port: int) -> list[str]:
-        """The command line."""
-        return [*self.command, "--host", HOST, "--port", str(port)]
-
-    def base_url(self) -> str:
-        """The URL, ending in ``/v1``, of a server that is healthy and lists the model.
-
-        One that could not be started is not tried again: threads that waited get the same error.
+    def refuse_untrusted(self) -> None:
+        """Refuse what must not be started.
 
         Raises:
-            ConfigError: it would run a repository's code at no fixed commit.
-            EngineMissing: the executable is not installed.
-            EngineError: its vLLM is too old, it died, was not healthy in time, wants a key or
-                serves another model; the message ends with its log.
+            ConfigError: it would run a repository's code that may have changed since it was read.
+            EngineMissing: the program is not installed.
+            EngineError: its vLLM is too old.
         """
-        with self._lock:
-            if self._problem is not None:
-                raise self._problem
-            if self._watchdog is None:
-                try:
-                    self._start()
-                except EngineError as error:
-                    self._problem = error
-                    raise
-            elif not self.running:
-                raise EngineError(self._failure("has died"))
-            return f"{self._root}/v1"
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started and has not ended."""
-        watchdog = self._watchdog
-        return watchdog is not None and watchdog.poll() is None
-
-    def death(self) -> str:
-        """The message if the server ended by itself, with the end of its log; else empty."""
-        if self._watchdog is None:
-            return ""
-        try:
-            self._watchdog.wait(_DEATH_S)
-        except subprocess.TimeoutExpired:
-            return ""
-        return self._failure("has died")
-
-    def stop(self) -> None:
-        """End the server and its workers, if it was started here."""
-        watchdog, self._watchdog = self._watchdog, None
-        if watchdog is not None:
-            end_watched(watchdog, self.grace_s)
-
-    def __enter__(self) -> Self:
-        """Nothing is started yet."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the server."""
-        self.stop()
-
-    def _start(self) -> None:
-        self._check()
-        port = free_port()
-        self._root = f"http://{HOST}:{port}"
-        hidden = (word for name in dict.fromkeys((*KEYS, *self.withheld)) for word in ("-u", name))
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
-            command = ["env", *hidden, *self.words(port)]
-            watchdog = self._watchdog = start_watched(command, log, self.grace_s)
-        try:
-            self._wait_for(watchdog)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _wait_for(self, watchdog: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + self.start_timeout_s
-        while problem := self._unready(watchdog):
-            if time.monotonic() > deadline:
-                waited = f"was not healthy within {self.start_timeout_s:g} s ({problem})"
-                raise EngineError(self._failure(waited))
-            time.sleep(_POLL_S)
-
-    def _unready(self, watchdog: "subprocess.Popen[bytes]") -> str:
-        """Why it is not ready yet, empty if it is; an error where waiting does not help."""
-        # Check first that it lives: another server may answer at the port.
-        if watchdog.poll() is not None:
-            raise EngineError(self._failure(f"ended with status {watchdog.returncode}"))
-        try:
-            answer(f"{self._root}/health", bytes)
-            models = answer(f"{self._root}/v1/models", models_in)
-        except NoAnswer as error:
-            if error.status in _REFUSALS:
-                raise EngineError(f"{error}: {_WANTS_KEY}") from error
-            return str(error)
-        served = [str(model["id"]) for model in models]
-        if self.model not in served:
-            raise EngineError(f"{self._root} serves {', '.join(served)}, not '{self.model}'")
-        if old := server_version_problem(self._root, models):
-            raise EngineError(f"{self._root}: {old}")
-        return ""
-
-    def _check(self) -> None:
-        """Refuse a program that is absent or too old, and code that may have changed since read."""
-        program = program_of(self.command)
+        program = program_of(self.words)
         if shutil.which(program) is None:
             raise EngineMissing(
                 f"'{program}' is not installed: give a running server's URL, name another "
@@ -205,7 +105,7 @@ class VllmServer:
             )
         if old := version_problem(installed_version(program)):
             raise EngineError(f"'{program}': {old}")
-        trusted = runs_remote_code(self.command)
+        trusted = runs_remote_code(self.words)
         if trusted and not _COMMIT.fullmatch(self.revision) and not Path(self.model).is_dir():
             raise ConfigError(
                 f"a server of {self.model} would run code of its repository "
@@ -213,11 +113,120 @@ class VllmServer:
                 "commit"
             )
 
-    def _failure(self, what: str) -> str:
-        return (
-            f"the vLLM server of '{self.model}' {what}. Its log is {self.log}, "
-            f"and ends:\n{tail(self.log)}"
-        )
+    def failure(self, what: str) -> EngineError:
+        """What happened to the server, with the end of its log."""
+        log = f"Its log is {self.log}, and ends:\n{tail(self.log)}"
+        return EngineError(f"the vLLM server of '{self.model}' {what}. {log}")
+
+
+class SharedServer:
+    """The one server that a resource runs, kept from asset to asset until ``stop``.
+
+    An engine is opened once per asset, and each would start a server of its own while the first
+    still holds the memory of its card.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._command: ServerCommand | None = None
+        self._failed: tuple[ServerCommand, EngineError] | None = None
+        self._root, self._starting = "", threading.Lock()
+
+    def url(self, command: ServerCommand) -> str:
+        """The URL, ending in ``/v1``, of a server with these words, the one that runs or a new one.
+
+        A server with other words is stopped first, and one that died is replaced. A ``command``
+        that failed is not tried again: the threads that waited for it get its error, and the next
+        asset tries with a command of its own.
+
+        Raises:
+            ConfigError, EngineMissing: as ``ServerCommand.refuse_untrusted``.
+            EngineError: its vLLM is too old, it died, was not healthy in time, wants a key or
+                serves another model; the message ends with its log.
+        """
+        with self._starting:
+            if self._failed is not None and self._failed[0] is command:
+                raise self._failed[1]
+            same = self._command is not None and self._command.words == command.words
+            if not same or not self.running:
+                self.stop()
+                try:
+                    self._start(command)
+                except EngineError as error:
+                    self._failed = command, error
+                    raise
+            return f"{self._root}/v1"
+
+    @property
+    def running(self) -> bool:
+        """Whether one was started and has not ended."""
+        watchdog = self._watchdog
+        return watchdog is not None and watchdog.poll() is None
+
+    def death(self) -> str:
+        """The message if the server ended by itself, with the end of its log; else empty."""
+        if self._watchdog is None or self._command is None:
+            return ""
+        try:
+            self._watchdog.wait(_DEATH_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        return str(self._command.failure("has died"))
+
+    def stop(self) -> None:
+        """End the server and its workers, if one was started, also one that is starting."""
+        watchdog, command, self._watchdog = self._watchdog, self._command, None
+        if watchdog is not None and command is not None:
+            end_watched(watchdog, command.grace_s)
+
+    def _start(self, command: ServerCommand) -> None:
+        command.refuse_untrusted()
+        port = free_port()
+        self._command, self._root = command, f"http://{HOST}:{port}"
+        from dagster import get_dagster_logger  # slow to import, and settings need this module
+
+        started = f"{command.model}; its log is {command.log}"
+        get_dagster_logger().info(f"starting a server of {started}")
+        hidden = dict.fromkeys((*KEYS, *command.withheld))
+        words = ["env", *(word for name in hidden for word in ("-u", name)), *command.words]
+        words += ["--host", HOST, "--port", str(port)]
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("wb") as log:
+            # In a name of its own: another thread may stop the server meanwhile.
+            watchdog = self._watchdog = start_watched(words, log, command.grace_s)
+        try:
+            self._wait_for(command, watchdog)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait_for(self, command: ServerCommand, watchdog: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + command.start_timeout_s
+        while problem := self._unready(command, watchdog):
+            if time.monotonic() > deadline:
+                waited = f"was not healthy within {command.start_timeout_s:g} s ({problem})"
+                raise command.failure(waited)
+            time.sleep(_POLL_S)
+
+    def _unready(self, command: ServerCommand, watchdog: "subprocess.Popen[bytes]") -> str:
+        """Why the server is not ready yet, empty if it is; an error where waiting does not help."""
+        # Check first that it lives: another server may answer at the port.
+        if watchdog.poll() is not None:
+            raise command.failure(f"ended with status {watchdog.returncode}")
+        try:
+            answer(f"{self._root}/health", bytes)
+            models = answer(f"{self._root}/v1/models", models_in)
+        except NoAnswer as error:
+            if error.status in _REFUSALS:
+                raise EngineError(f"{error}: {_WANTS_KEY}") from error
+            return str(error)
+        served = [str(listed["id"]) for listed in models]
+        if command.model not in served:
+            raise EngineError(f"{self._root} serves {', '.join(served)}, not '{command.model}'")
+        if old := server_version_problem(self._root, models):
+            raise EngineError(f"{self._root}: {old}")
+        return ""
 
 
 class NoAnswer(EngineError):  # noqa: N818 - the name is what happened

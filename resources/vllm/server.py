@@ -1,16 +1,14 @@
-"""The vLLM server of a run: how one is started, the one that all assets share, its adapters.
+"""The vLLM server of a run: how one is started, and its adapters.
 
-The server is started at the first ``url``, so a run whose results are all stored starts none. The
-name of an adapter on a server ends in a digest of its files, so an adapter of another training is
-another model. One that was loaded stays: other runs may use it, and vLLM keeps as many in memory as
-``--max-loras`` and ``--max-cpu-loras`` allow. Read against vLLM 0.31,
+The name of an adapter on a server ends in a digest of its files, so an adapter of another training
+is another model. One that was loaded stays: other runs may use it, and vLLM keeps as many in memory
+as ``--max-loras`` and ``--max-cpu-loras`` allow. Read against vLLM 0.31,
 ``entrypoints/openai/models/serving.py``.
 """
 
 import json
 import re
 import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from pydantic import Field, SecretStr
 
 from decomposerl.errors import EngineError
 from resources.hub.adapters import first_tensors
-from resources.vllm.process import Model, NoAnswer, VllmServer, answer, models_in
+from resources.vllm.process import Model, NoAnswer, ServerCommand, answer, models_in
 
 _LISTED_S, _LOADED_S = 10.0, 300.0
 _RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
@@ -48,13 +46,13 @@ class ServerFields(dg.Config):
     start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
-    def vllm_server(self, model: str, revision: str, extra: Sequence[str] = ()) -> VllmServer:
+    def command_for(self, model: str, revision: str, extra: Sequence[str] = ()) -> ServerCommand:
         """The server of a model; ``revision`` is that of weights, tokenizer and the model's code.
 
         To choose GPUs, ``vllm`` is such as ``env CUDA_VISIBLE_DEVICES=1 vllm serve``.
         """
         revisions = ("--revision", "--code-revision", "--tokenizer-revision")
-        command = (
+        words = (
             *(*self.vllm, model, "--served-model-name", model),
             *(word for name in revisions if revision for word in (name, revision)),
             *("--tensor-parallel-size", str(self.cards)),
@@ -65,48 +63,7 @@ class ServerFields(dg.Config):
         folder = self.log_dir or Path(tempfile.gettempdir(), f"vllm-{uuid4().hex[:12]}")
         log = Path(folder, f"{re.sub(r'[^A-Za-z0-9._-]+', '_', model)}.log")
         withheld = tuple(self.withheld)
-        return VllmServer(model, command, log, revision, withheld, self.start_timeout_s)
-
-
-class SharedServer:
-    """The one server that a resource runs, kept from asset to asset until ``stop``.
-
-    An engine is opened once per asset, and each would start a server of its own while the first
-    still holds the memory of its card.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is started yet."""
-        self._server: VllmServer | None = None
-        self._choosing = threading.Lock()
-
-    def url(self, wanted: VllmServer) -> str:
-        """The URL of a server like ``wanted``: the one that runs, else ``wanted`` is started.
-
-        A server of another model or with other settings is stopped first. One that died is
-        replaced.
-
-        Raises:
-            EngineError: as ``VllmServer.base_url``.
-        """
-        with self._choosing:
-            held = self._server
-            if held is None or held.command != wanted.command or not held.running:
-                self.stop()
-                held = self._server = wanted
-                started = f"{wanted.model}; its log is {wanted.log}"
-                dg.get_dagster_logger().info(f"starting a server of {started}")
-        return held.base_url()
-
-    def death(self) -> str:
-        """The message if the server ended by itself, with its log; else empty."""
-        return "" if self._server is None else self._server.death()
-
-    def stop(self) -> None:
-        """End the server if one was started; does not wait for one that is starting."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
+        return ServerCommand(model, words, log, revision, withheld, self.start_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,8 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     assert ["http://gpu.example:8000/v1"] == running.endpoint.base_url
     ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
     started = resources_of("paper", tmp_path, ours)["verifier"].server()
-    words = started.words(8_000)
-    assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
+    words = started.words
+    assert ("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve") == words[:4]
     assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
     assert "2" == words[words.index("--tensor-parallel-size") + 1]
 
@@ -141,12 +141,12 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
     verifier = resources_of("paper", tmp_path, {})["verifier"]
-    words = verifier.server("$COMMIT").words(8_001)
+    words = verifier.server("$COMMIT").words
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
     ]
-    assert [words] == commands
+    assert [[*words, "--host", "127.0.0.1", "--port", "8001"]] == commands
     assert "--enable-prefix-caching" in words
     pinned = VerifierResource(
         results_dir=str(tmp_path),
@@ -155,7 +155,7 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
         allow_own_prompt=True,
         prefix_caching=False,
     )
-    words = pinned.server().words(1)
+    words = pinned.server().words
     assert "--no-enable-prefix-caching" in words
     options = ("--revision", "--code-revision", "--tokenizer-revision")
     assert {"abc123"} == {words[words.index(option) + 1] for option in options}

@@ -440,7 +440,7 @@ def test_a_started_server_is_given_the_adapter():
     one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
     entry = SystemEntry(name="a", method="trace", model="base", runs="server")
     engine = EntryEngine(entry, EvaluationModelResource(results_dir=""), ModelLocks())
-    words = engine.server("", one).command
+    words = engine.server("", one).words
     rest = words[words.index("--enable-lora") :]
-    assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
-    assert ["tiny-7-0a1b2c3d4e5f=/policy/adapter"] == rest[4:]
+    assert ("--enable-lora", "--max-lora-rank", "64", "--lora-modules") == rest[:4]
+    assert ("tiny-7-0a1b2c3d4e5f=/policy/adapter",) == rest[4:]

@@ -17,8 +17,8 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.model import EvaluationModelResource
 from resources.store.parquet import DataFolder, write_parquet
 from resources.verifier.resource import VerifierResource
-from resources.vllm.process import VllmServer
-from resources.vllm.server import ServerFields, SharedServer
+from resources.vllm.process import ServerCommand, SharedServer
+from resources.vllm.server import ServerFields
 
 OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
 NAMES = ("fever", "wice")
@@ -76,9 +76,9 @@ def runs(folder: Path) -> bool:
     return False
 
 
-def server(folder: Path, model: str = "org/tiny") -> VllmServer:
+def server(folder: Path, model: str = "org/tiny") -> ServerCommand:
     fields = ServerFields(vllm=words(folder), log_dir=str(folder / "logs"))
-    return fields.vllm_server(model, "")
+    return fields.command_for(model, "")
 
 
 @pytest.mark.parametrize("system", [OPEN, MINICHECK])
@@ -140,7 +140,7 @@ def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
         assert first != shared.url(other)
         assert 2 == starts(tmp_path)
         assert not shared.death()
-        other._watchdog.terminate()
+        shared._watchdog.terminate()
         assert "has died" in shared.death()
         assert shared.url(server(tmp_path, "org/other"))
         assert not shared.death()

@@ -239,7 +239,7 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
         server = ServerFields(vllm=["vllm"])
         model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
         engine = EntryEngine(entry, model, locks)
-        words = engine.server(A).words(1)
+        words = engine.server(A).words
         return engine.client().engine, words[words.index("--revision") + 1]
 
     assert (f"chat:{NAME}@{A}", A) == parts(runs="server")
