@@ -21,7 +21,6 @@ Not implemented: the web search and the trained classifier of the publication. T
 not answered: in the trace, the passages selected for a question are its answer.
 """
 
-import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -39,17 +38,11 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text
-from decomposerl.replies.lists import read_items, read_question
+from decomposerl.replies.lists import is_open, read_items, read_question
 from decomposerl.replies.passages import read_numbers
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
-
-_OPEN_QUESTION = re.compile(
-    r"(?:(?:in|on|at|by|for|from|of|to|with|under|during|until|since|about)\s)?"
-    r"(?:who|whom|whose|what|which|when|where|why|how)\b",
-    re.IGNORECASE,
-)
 
 
 def chen_2024(given: ClaimInput) -> Steps:
@@ -91,7 +84,7 @@ def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]
         written.append(reply)
         before = len(questions)
         for question in filter(None, map(read_question, items or ())):
-            if _OPEN_QUESTION.match(question) is None:
+            if not is_open(question):
                 questions.setdefault(question.casefold(), question)
         if len(questions) >= ENOUGH or (sample and len(questions) == before):
             break

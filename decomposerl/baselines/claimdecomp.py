@@ -23,7 +23,6 @@ Not implemented: the trained question generator of the publication (a model at a
 take its place), and weights of questions.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -42,9 +41,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import cycles_of
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text, read_truth
-from decomposerl.replies.languages import in_english
-from decomposerl.replies.lines import plain_text, without_marks
-from decomposerl.replies.lists import read_items
+from decomposerl.replies.lists import YesNoQuestion, read_yes_no_questions
 from decomposerl.replies.statements import Truth
 from decomposerl.traces.trace import Verdict
 
@@ -52,29 +49,6 @@ OPENING = "The claim is turned into yes-no questions, each with the answer that 
 
 Rule = Literal["half", "all"]
 """How the answers make a verdict: the publication's share, or the conjunction."""
-
-_ORIENTED = re.compile(
-    r"(.+?)\s*(?:[|(\[]|(?<=\?)[\"'”]?\s*[-–—:→;/]*)\s*(?:[a-z\s-]{0,40}[:=]\s*)?"
-    r"(yes|no)(?:[)\].\s|]*|\s?(?:\(|[-–—,.:;]\s|supports\b|would\b)[^|]*)",
-    re.IGNORECASE,
-)
-_ROW = re.compile(
-    r"^[^\S\n]*+\|[^\S\n]*+(?:#?(\d{1,2})[.)]?[^\S\n]*+\|[^\S\n]*+)?(?=\S)", re.MULTILINE
-)
-_OTHER_FIELDS = re.compile(
-    r"(?<=\?)([\"'”*_]{0,3}[^\S\n]*)[|｜]([^|｜\n]*)(?:[|｜].*)?$", re.MULTILINE
-)
-_FIELD = re.compile(r"(?P<question>[^|]*\?[\"'”*_]{0,3})\s*\|\s*(?P<field>[^|]*)")
-_FIELD_TRUTH = re.compile(
-    r"(?:[a-z\s-]{0,40}[:=]\s*)?\W*(?:(?P<yes>yes|y|true)|no|n|false)\b(?!\s?[/|]|\sor\b)(?:\W.*)?",
-    re.IGNORECASE,
-)
-_LONGEST = 400  # of a question with its answer; the pattern stays fast below it
-_NEXT_LINE = re.compile(
-    r"\?[*_\"”]*[^\S\n]*\n\s*(?:[-*•→|(]\s*)?(?:[a-z -]{0,40}\s?:|→|\|)[^\S\n]*(yes|no)\b[).]*"
-    r"(?=\s|\Z)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,30 +74,15 @@ class Count:
         return "Refuted" if lead < -self.unread or not (self.agreeing or self.unread) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _YesNo:
-    """A question, and its answer that supports the claim, where the reply gave one."""
-
-    text: str
-    supporting: Truth | None
-
-    def agrees(self, truth: Truth) -> bool:
-        """Whether a yes or no supports the claim."""
-        return truth == (self.supporting or "true")
-
-
 def claimdecomp(rule: Rule = "half") -> Procedure:
     """The faithful procedure: questions, an answer to each, and the verdict by this rule."""
 
     def procedure(given: ClaimInput) -> Steps:
         call = ModelCall("decompose", "questions", {"claim": given.claim})
-        asked: Exchange[tuple[tuple[ModelReply, tuple[str, ...] | None], ...]]
-        asked = ask_read(_read_questions, "oriented", call)
-        ((written, items),) = yield from asked
-        questions = tuple(map(_yes_no, items or ()))
+        ((written, questions),) = yield from ask_read(read_yes_no_questions, "oriented", call)
         if not questions:
             return Verification.unread(written, notes={"questions": 0})
-        variables = ({"evidence": given.evidence, "question": each.text} for each in questions)
+        variables = ({"evidence": given.evidence, "question": text} for text, _ in questions)
         calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
         answering: Exchange[tuple[tuple[ModelReply, Truth | None], ...]]
         answering = ask_read(read_truth, "truth", *calls)
@@ -133,57 +92,24 @@ def claimdecomp(rule: Rule = "half") -> Procedure:
     return procedure
 
 
-def _read_questions(text: str) -> tuple[str, ...] | None:
-    """The questions, each with its supporting answer behind it, where that is on the next line."""
-    plain = plain_text(text).replace("**", "")
-    text = _ROW.sub(lambda row: f"{row[1]}. " if row[1] else "", plain)
-    text = _OTHER_FIELDS.sub(lambda row: f"{row[1]}| {row[2]}" if row[2].strip() else "", text)
-    text = _NEXT_LINE.sub(r"? | \1", text)
-    items = [_in_english(item) for item in read_items(text) or ()]
-    return None if any(map(_is_unclear, items)) else tuple(items) or None
-
-
-def _in_english(item: str) -> str:
-    """A question with its field's yes or no in English."""
-    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
-    return f"{field['question']} | {in_english(field['field'].lower())}" if field else item
-
-
-def _is_unclear(item: str) -> bool:
-    """Whether a field stands behind a question that is neither yes nor no."""
-    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
-    return bool(
-        field and field["field"].strip() and not _FIELD_TRUTH.fullmatch(field["field"].strip())
-    )
-
-
-def _yes_no(item: str) -> _YesNo:
-    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
-    truth = _FIELD_TRUTH.fullmatch(field["field"].strip()) if field else None
-    if field and truth:
-        return _YesNo(without_marks(field["question"]), "true" if truth["yes"] else "false")
-    oriented = _ORIENTED.fullmatch(item) if len(item) <= _LONGEST else None
-    if oriented is None:
-        return _YesNo(item, None)
-    return _YesNo(without_marks(oriented[1]), "true" if oriented[2].lower() == "yes" else "false")
-
-
 def _counted(
     rule: Rule,
-    questions: Sequence[_YesNo],
+    questions: Sequence[YesNoQuestion],
     answered: Sequence[tuple[ModelReply, Truth | None]],
 ) -> Verification:
     decisive = [
-        question.agrees(truth)
-        for question, (_, truth) in zip(questions, answered, strict=True)
+        truth == (supporting or "true")
+        for (_, supporting), (_, truth) in zip(questions, answered, strict=True)
         if truth in {"true", "false"}
     ]
     unread = [reply for reply, truth in answered if truth is None]
     unknown = sum(truth == "unknown" for _, truth in answered)
     agreeing, against = sum(decisive), len(decisive) - sum(decisive)
     verdict = Count(agreeing, against, len(unread), unknown, rule).verdict
-    answers = [answer_text(reply.text) for reply, _ in answered]
-    pairs = [(each.text, answer) for each, answer in zip(questions, answers, strict=True)]
+    pairs = [
+        (text, answer_text(reply.text))
+        for (text, _), (reply, _) in zip(questions, answered, strict=True)
+    ]
     return Verification(
         verdict,
         status_of(verdict, *unread),
@@ -196,7 +122,7 @@ def _counted(
             "against": against,
             "unknown": unknown,
             "unread": len(unread),
-            "unoriented": sum(each.supporting is None for each in questions),
+            "unoriented": sum(supporting is None for _, supporting in questions),
         },
     )
 

@@ -38,42 +38,12 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, qa_lines, repeats
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text, read_truth
-from decomposerl.replies.lines import bare, lines_of, one_line, plain_text, without_marks
-from decomposerl.replies.lists import read_question, says_no_more, says_none
+from decomposerl.replies.lines import one_line
+from decomposerl.replies.steps import read_handled_step
 
 MOST_STEPS = 9
 """With the closing check ten, the public code's cap."""
 OPENING = "The claim is settled step by step, each step by the handler that suits it."
-_HANDLERS = ("lookup", "check", "compare")
-_KNOWN = "|".join(_HANDLERS)
-_LABEL = re.compile(
-    r"(?:(?:sure|okay|certainly)[,.!]\s)?(?:[-*•]\s+)?(?:(?:the\s)?next\sstep(?:\sis)?\s?:\s*(?=step\s?\d))?"
-    r"(?:(?:the\s)?next\sstep(?:\sis)?|step)\s?#?(?P<number>\d{0,2})\s?(?:[.:：)–-]|(?=[\[<*]))\s*"
-    r"|\(?\d{1,2}[.)]\s+|[-*•]\s+",
-    re.IGNORECASE,
-)
-_STEP = re.compile(
-    r"(?:handler\s?:\s*)?\[(?P<bracketed>[a-z_ ]{1,20})\]\s*:?\s*(?P<after>\S.*)"
-    rf"|\[(?P<inner>{_KNOWN})\s?:\s*(?P<inside>[^\[\]]+)\]"
-    r"|(?=[a-z]+\s?[:–—-]|\(|[a-z]+\s.*\?\Z)"
-    rf"\(?(?P<plain>{_KNOWN})\b\)?\s*[:–—-]?\s*(?P<behind>\S.*)"
-    rf"|(?P<called>{_KNOWN})\(\s*(?P<given>\S.*?)\s*\)",
-    re.IGNORECASE,
-)
-_SYNONYMS = {
-    **dict.fromkeys(("verify", "confirm", "validate", "fact check", "fact_check"), "check"),
-    **dict.fromkeys(("calculate", "compute", "count", "order", "sort"), "compare"),
-}
-_NAMES = "|".join((*_HANDLERS, *_SYNONYMS))
-_MARKED = re.compile(
-    rf"(?:<({_NAMES})>|\*{{1,2}}({_NAMES})\s?:?\*{{1,2}})(?=\s*:?\s*\S)", re.IGNORECASE
-)
-_NAMED = re.compile(  # a handler's name on the line before its text
-    rf"^(?:handler|operation|action|tool|type)\s?:\s*\[?({_NAMES})\]?\s*\n(?:[\w ]{{1,20}}:\s*)?",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CLOSING = re.compile(rf"</(?:{_NAMES})>", re.IGNORECASE)
-_ENDS = {"none", "end", "done", "stop", "finish", "finished"}
 _REFERENCE = re.compile(r"#(\d{1,2})\b")
 _WORDS = {"true": "yes", "false": "no", "unknown": "unknown"}
 
@@ -132,7 +102,7 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
     steps = _StepTranscript(given)
     stopped: Stop = "cap"
     while len(steps.pairs) < MOST_STEPS:
-        read = partial(_read_step, expected=len(steps.pairs) + 1)
+        read = partial(read_handled_step, expected=len(steps.pairs) + 1)
         ((_, written),) = yield from ask_read(read, "step", steps.next_step())
         handler, step = written or ("", "")
         step = steps.filled(step)
@@ -155,57 +125,6 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
             "unread_checks": steps.unread_checks,
         },
     )
-
-
-def _read_step(text: str, expected: int) -> tuple[str, str] | None:
-    """Handler and text of a reply's step; ``end`` without text where there is none left.
-
-    One step a call is the publication's rule: of several, the one with the ``expected`` number is
-    taken, else the first.
-    """
-    named = _NAMED.sub(r"[\1] ", plain_text(text))
-    text = _MARKED.sub(lambda name: f"[{name[1] or name[2]}]", _CLOSING.sub("", named))
-    steps: list[tuple[str, str, str]] = []
-    for line in lines_of(text):
-        step = _labelled_step(line)
-        if step is not None:
-            steps.append(step)
-        elif says_none(line) and not steps:
-            return "end", ""
-    if steps:
-        numbers = [number for number, _, _ in steps]
-        place = numbers.index(str(expected)) if str(expected) in numbers else 0
-        return steps[place][1:]
-    question = read_question("\n".join(_LABEL.sub("", line, count=1) for line in lines_of(text)))
-    if question is not None:
-        return "lookup", question
-    return ("end", "") if says_no_more(text) else None
-
-
-def _labelled_step(line: str) -> tuple[str, str, str] | None:
-    """Number, empty where there is none, handler and text of a line that is a step."""
-    label = _LABEL.match(line.replace("`", ""))
-    number = (label["number"] or "") if label else ""
-    rest = line.replace("`", "")[label.end() if label else 0 :].strip()
-    if bare(rest) in _ENDS:
-        return number, "end", ""
-    step = _STEP.fullmatch(rest)
-    if step is None:
-        return None
-    handler = step["bracketed"] or step["inner"] or step["plain"] or step["called"]
-    text = step["after"] or step["inside"] or step["behind"] or step["given"]
-    known = handler.strip().lower()
-    if known in _ENDS or bare(text) in _ENDS:
-        return number, "end", ""
-    return number, _known_handler(known, text), without_marks(text)
-
-
-def _known_handler(name: str, text: str) -> str:
-    """The handler of that name or a synonym; else a question is looked up, a statement checked."""
-    handler = _SYNONYMS.get(name, name)
-    if handler in _HANDLERS:
-        return handler
-    return "lookup" if without_marks(text).rstrip("\"'”*_ ").endswith("?") else "check"
 
 
 def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:

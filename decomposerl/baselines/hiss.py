@@ -17,7 +17,6 @@ classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOS
 note) are dropped, and the publication's six grades are not used.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,30 +32,13 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, numbered, qa_lines, thought
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import bare, lines_of, one_line
-from decomposerl.replies.lists import read_list, says_none
-from decomposerl.replies.pairs import read_pairs
+from decomposerl.replies.lines import one_line
+from decomposerl.replies.lists import read_sub_claims
+from decomposerl.replies.pairs import count_sure, read_pairs
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."
 NEXT = "Sub-claim"
-_SURE = re.compile(r"[-*•\s]*sure\s?[:?]\s?(yes|no)\b.*")
-_WHOLE = re.compile(
-    r"\b(?:one|a\ssingle)\s(?:thing|fact|statement|point|(?:atomic\s)?(?:sub-?)?claim)\b"
-    r"|\b(?:cannot|need\snot|not|n't)\sbe\s(?:\w+\s)?split|\bno\s(?:need\sto\s)?split"
-    r"|\bstays\swhole\b|\b(?:is|already)\satomic\b",
-    re.IGNORECASE,
-)
-_REFUSES = re.compile(
-    r"\A\W*(?:i(?:'m|\sam)?\s(?:sorry|afraid|unable|cannot|can't|can\snot|won't|need|do\snot|don't)"
-    r"|sorry\b|(?:my\s)?apologies|unfortunately\b|as\san\sai\b|please\b)",
-    re.IGNORECASE,
-)
-_LEAST_SHARE = 0.7
-_ABOUT_CLAIM = re.compile(r"\b(?:claims?|sub-?claims?|split)\b|[:?]\Z", re.IGNORECASE)
-
-_NUMBER = re.compile(r"\A(\d{1,2})[.)]\s")
-_NEXT_NUMBER = re.compile(r"(?<=[.!?])[^\S\n]+(?=[2-9][.)]\s+[A-Z\"“])")
 
 
 @dataclass(slots=True)
@@ -72,9 +54,7 @@ class _SubClaimTranscript(Transcript):
         return ModelCall("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
 
     def add(self, reply: ModelReply, pairs: Sequence[Pair]) -> None:
-        text = reply.whole
-        sure = (_SURE.fullmatch(bare(line)) for line in lines_of(text))
-        self.sure += sum(line is not None and line[1] == "yes" for line in sure)
+        self.sure += count_sure(reply.whole)
         self.unread += not pairs
         self.text += f"{qa_lines(pairs)}\n"
         self.pairs.extend(pairs)
@@ -91,7 +71,7 @@ def hiss(given: ClaimInput) -> Steps:
         CallFailedError: a call got no reply.
     """
     claim = {"claim": given.claim}
-    read = partial(_read_split, claim=given.claim)
+    read = partial(read_sub_claims, claim=given.claim)
     asking = ask_read(read, "split", ModelCall("decompose", "split", claim, max_tokens=512))
     ((split, items),) = yield from asking
     if items is None:
@@ -120,30 +100,6 @@ def hiss(given: ClaimInput) -> Steps:
             "without_questions": transcript.unread,
         },
     )
-
-
-def _read_split(text: str, claim: str) -> tuple[str, ...] | None:
-    """The sub-claims; none of them where the claim stays whole, which the reply says or shows."""
-    if [number for line in lines_of(text) for number in _NUMBER.findall(line)] == ["1"]:
-        text = _NEXT_NUMBER.sub("\n", text)
-    items = read_list(text)
-    if says_none(text) and len(items or ()) <= 1:
-        return ()
-    if items is not None:
-        return items
-    lines = [line for line in lines_of(text) if not line.endswith(":")]
-    if any(map(_REFUSES.search, lines)):
-        return None
-    if any(map(_WHOLE.search, lines)) or (len(lines) == 1 and _repeats(lines[0], claim)):
-        return ()
-    sentences = [line for line in lines if line.endswith(".") and not _ABOUT_CLAIM.search(line)]
-    return tuple(sentences) if len(lines) > 1 and len(sentences) == len(lines) else None
-
-
-def _repeats(line: str, claim: str) -> bool:
-    """Whether a line is the claim, give or take a few of its words."""
-    said, words = (set(re.findall(r"\w+", text.casefold())) for text in (line, claim))
-    return len(said & words) >= _LEAST_SHARE * len(said | words)
 
 
 METHOD = decomposing(

@@ -26,7 +26,6 @@ Not implemented: the background passage that the published code has the model wr
 answers (the evidence is given).
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,30 +43,12 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines, repeats
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.answers import answer_text, read_truth, says_unknown
-from decomposerl.replies.lines import lines_of
+from decomposerl.replies.answers import answer_text, says_unknown
 from decomposerl.replies.lists import read_question, says_no_more
-from decomposerl.replies.statements import Truth
+from decomposerl.replies.steps import read_sufficient
 
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
-
-_LABEL = re.compile(
-    r"\A\W*(?:is\s(?:it|this|that)\s)?(?:enough|sufficient)\b[^?:]{0,40}[:?]\s*(?=\S)",
-    re.IGNORECASE,
-)
-_NOT_ENOUGH = re.compile(
-    r"(?:\bnot|n't)\s(?:yet\s|quite\s|be\s|really\s)*(?:enough|sufficient)\b|\binsufficient\b"
-    r"|\bnot\ssuffice\b|\A\W*not\syet\b|\btoo\slittle\b|\bstill\s(?:open|missing|unclear|unknown)\b",
-    re.IGNORECASE,
-)
-_ENOUGH = re.compile(
-    r"\W*(?:(?:so|then|thus|therefore|now)\W+)?(?:(?:it|this|that|(?:what\sis|all\sthat\sis)\sknown"
-    r"|(?:the|these)\s(?:known\s)?(?:information|answers?|facts?|pairs?))\s(?:so\sfar\s)?"
-    r"(?:(?:is|are)\s)?)?(?:now\s|already\s)?(?:enough|sufficient|suffices?)\b(?!.*\?|.*\b(?:not|but|unless"
-    r"|if|whether)\b).*",
-    re.IGNORECASE,
-)
 
 
 @dataclass(slots=True)
@@ -121,7 +102,7 @@ def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
         if pairs.asked:
             shown = claim | {"qa": qa_lines(pairs.valid)}
             call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=64)
-            ((_, truth),) = yield from ask_read(_read_sufficient, "sufficient", call)
+            ((_, truth),) = yield from ask_read(read_sufficient, "sufficient", call)
             pairs.unread += truth is None
             if truth == "true":
                 return "sufficient"
@@ -139,17 +120,6 @@ def _read_next(text: str) -> str | None:
     """The next question, empty where the reply says that there is none."""
     question = read_question(text)
     return "" if question is None and says_no_more(text) else question
-
-
-def _read_sufficient(text: str) -> Truth | None:
-    """Whether what is known suffices."""
-    lines = [_LABEL.sub("", line, count=1) for line in lines_of(text)]
-    truth = read_truth("\n".join(lines))
-    if truth in {"true", "false"} or not lines:
-        return truth
-    if any(map(_NOT_ENOUGH.search, lines)):
-        return "false"
-    return "true" if _ENOUGH.fullmatch(lines[0]) else truth
 
 
 def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:

@@ -17,7 +17,6 @@ stands behind the slot of the answer is not read. Of an answer, plain text, or u
 line, Supported or Refuted; one without a verdict, also when repeated, leaves the claim unparsed.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,26 +33,13 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, repeats
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text
-from decomposerl.replies.lines import bare, lines_of, one_line
-from decomposerl.replies.lists import read_question, says_no_more
-from decomposerl.traces.trace import Verdict
+from decomposerl.replies.lines import one_line
+from decomposerl.replies.steps import Turn, read_turn
 
 MOST_QUESTIONS = 5
 NEEDED = "Are follow-up questions needed here:"
 FOLLOW_UP, SLOT, FINAL = "Follow up:", "Intermediate answer:", "So the final answer is:"
 OPENING = "Follow-up questions are put to the evidence until the claim can be settled."
-_FINAL = re.compile(
-    r"(?:.*\bfinal\s(?:answer|verdict)(?:\sis)?|(?:the\s)?verdict(?:\sis)?)\s*:\s*(\S.*)?"
-    r"|.*\bfinal\sanswer\sis\s(\S.*)",
-    re.IGNORECASE,
-)
-_SLOT = re.compile(r"\W*(?:intermediate\s)?answer\s?\d?\W{0,3}:.*", re.IGNORECASE)
-_FOLLOW_UP = re.compile(r"\W*follow[-‐‑\s]?up(?:\squestion)?\s?\d?\s?[:：].*\?\W*", re.IGNORECASE)
-_NEEDED = re.compile(
-    r".{0,20}\bare\s(?:any\s)?follow[-\s]?up\squestions\sneeded(?:\shere)?\W*", re.IGNORECASE
-)
-
-Kind = Literal["question", "final line", "none"]
 Stop = Literal["final line", "none", "repeat", "cap", "unread"]
 
 
@@ -77,15 +63,6 @@ class _FollowUpTranscript(Transcript):
         self.pairs.append((question, answer))
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """What a call that continues the transcript wrote: a question, the final line, or the end."""
-
-    kind: Kind
-    question: str = ""
-    verdict: Verdict | None = None
-
-
 def self_ask(given: ClaimInput) -> Steps:
     """Follow-up questions, each answered from the evidence, then the final line.
 
@@ -95,15 +72,16 @@ def self_ask(given: ClaimInput) -> Steps:
     transcript = _FollowUpTranscript(given, NEEDED)
     stopped: Stop = "cap"
     while len(transcript.pairs) < MOST_QUESTIONS:
-        ((reply, turn),) = yield from ask_each("follow_up", (transcript.go_on(), _read_turn))
-        stopped = _stop(reply, turn, transcript.pairs)
-        if turn is None or stopped != "cap":
+        ((reply, _),) = yield from ask_each("follow_up", (transcript.go_on(), _readable))
+        turn = _turn(reply)
+        stopped = _stop(turn, transcript.pairs)
+        if stopped != "cap":
             break
         variables = {"question": turn.question, "evidence": given.evidence}
         (answer,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
         transcript.add(turn.question, answer_text(answer.text))
     if stopped == "final line":
-        verdict = turn.verdict if turn else None
+        verdict = turn.verdict
     else:
         reply, verdict = yield from ask_verdict(transcript.finish())
     return Verification.of_reply(
@@ -116,50 +94,21 @@ def self_ask(given: ClaimInput) -> Steps:
     )
 
 
-def _stop(reply: ModelReply, turn: _Turn | None, pairs: list[Pair]) -> Stop:
-    """Why the asking ends with a reply; "cap" where it does not yet."""
-    if turn is None:
-        return "unread" if _final_line(_lines(reply)) is None else "final line"
+def _stop(turn: Turn, pairs: list[Pair]) -> Stop:
+    """Why the asking ends with a turn; "cap" where it does not yet."""
     if turn.kind != "question":
         return turn.kind
     return "repeat" if repeats(turn.question, pairs) else "cap"
 
 
-def _read_turn(reply: ModelReply) -> _Turn | None:
+def _turn(reply: ModelReply) -> Turn:
+    return read_turn(reply.text, reply.whole, reply.labels)
+
+
+def _readable(reply: ModelReply) -> Turn | None:
     """The turn in a reply; None also where its final line holds no verdict."""
-    lines = _lines(reply)
-    final = _final_line(lines)
-    last = "\n".join(lines) if final is None else final
-    verdict = ModelReply(last, labels=reply.labels).verdict
-    if final is not None:
-        return _Turn("final line", verdict=verdict) if verdict else None
-    labelled = [line for line in lines if _FOLLOW_UP.fullmatch(line)]
-    question = read_question("\n".join(labelled[:1] or lines))
-    if question:
-        return _Turn("question", question)
-    after = (re.sub(r"\A\W*follow[-\s]?up\s?:\s*", "", line, flags=re.IGNORECASE) for line in lines)
-    if says_no_more("\n".join(after)) or [bare(line) for line in lines] == ["no"]:
-        return _Turn("none")
-    return _Turn("final line", verdict=verdict) if verdict else None
-
-
-def _lines(reply: ModelReply) -> list[str]:
-    """The lines of a reply before the first slot of an answer, without the opening question."""
-    lines = lines_of(reply.text)
-    asked = next((number for number, line in enumerate(lines) if line.endswith("?")), len(lines))
-    slots = [number for number, line in enumerate(lines) if _SLOT.fullmatch(line)]
-    slot = next((number for number in slots if number > asked), None)
-    before = lines_of(reply.whole) if slot is None else lines[:slot]
-    return [rest for line in before if (rest := _NEEDED.sub("", line, count=1))]
-
-
-def _final_line(lines: list[str]) -> str | None:
-    """The text after the last final-line marker, or on the line below it; None without marker."""
-    for number in reversed(range(len(lines))):
-        marked = _FINAL.fullmatch(lines[number])
-        if marked is not None:
-            return marked[1] or marked[2] or "\n".join(lines[number + 1 : number + 2])
-    return None
+    turn = _turn(reply)
+    return turn if turn.question or turn.verdict or turn.kind == "none" else None
 
 
 METHOD = decomposing(

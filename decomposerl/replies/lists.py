@@ -7,49 +7,20 @@ on the line before it.
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
-from decomposerl.replies.languages import QUESTION
-from decomposerl.replies.lines import bare, lines_of, one_line, without_marks
+from decomposerl.replies.languages import ANSWER, QUESTION, in_english
+from decomposerl.replies.lines import bare, lines_of, one_line, plain_text, without_marks
+from decomposerl.replies.wordings import Wordings
 
+YesNoQuestion = tuple[str, Literal["true", "false"] | None]
+"""A question, and its answer that supports the claim, where the reply gave one."""
 MOST_ITEMS = 20
 """Beyond so many items of a list a model repeats itself."""
-_NUMBER = (
-    rf"(?:(?:sub-?question|{QUESTION}|sub[-\s]?claim|predicate|step|q|p)\s?)?[\[(]?#?(\d{{1,2}})"
-    r"(?:\s?[\])]?\s?[.):\]](?!\d)|\s[–—-](?=\s))"
-)
-_NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
-_OPEN_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
-_BULLET = re.compile(r"(?:[-*–]\s+|•\s*|\(?[a-h]\)\s+)(\S.*)")
-_BEFORE_QUESTION = re.compile(
-    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-‐‑\s]?ups?)\b[^:：?]{{0,30}}[:：]"
-    r"|(?:q|next|reply|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
-    re.IGNORECASE,
-)
-_QUESTION_TAG = re.compile(r"</?(?:(?:next|sub|follow_?up)_?)?question>", re.IGNORECASE)
-# A sentence about the question behind it, on its line.
-_ABOUT_IT = re.compile(
-    r"(?<=[^?]\?)[\"'”]?\s+(?:This|That|It|Answering|Because|Since|If)\b[^?]{1,300}[.!]\Z"
-)
-_REMARK = re.compile(r"(?<=\?)[\"'”]?\s*\([^()]*\)\s*\Z")
-_ASKED = re.compile(r"\?[\"'”)]?\W*(?:[\w\s]{0,40}[:=]\s*)?\W*(?:yes|no)?\W*\Z", re.IGNORECASE)
+LISTS = Wordings("lists", QUESTION=QUESTION, ANSWER=ANSWER)
 _TAIL = 80  # of a line: what may stand behind its question; the pattern stays linear below it
-_NONE_FIRST = re.compile(
-    r"\W*none\s*(?:[.,;:!(—–-].*|(?:needed|left|required)\b.*)?", re.IGNORECASE
-)
-_NONE_LAST = re.compile(r".*(?:[:=.—–-]|\bis|\bwith|\breply)\s*\W?(?:NONE|None)\W*")
-_STEP = re.compile(r"\A(?:next\s)?step\s?\d{0,2}\s?[:.)–-]\s*", re.IGNORECASE)
-_NO_MORE = re.compile(
-    r"\bno\s(?:(?:further|more|additional|other|remaining|new|follow[-\s]?up)\s?){1,3}"
-    r"(?:questions?|steps?|follow[-\s]?ups?|look-?ups?|checks?|information)?\b"
-    r"|\bno\s(?:questions?|steps?)\s(?:is|are|remains?)\s(?:needed|required|necessary|left)\b"
-    r"|\bnothing\s(?:(?:else|more|further)\s)?(?:(?:is|remains|needs)\s)?(?:left|needed|to\s(?:be\s)?"
-    r"(?:ask|check|look))"
-    r"|\b(?:all|each|every)\s(?:of\s)?(?:the\s)?(?:parts?|facts?)\b[^.]{0,40}\s(?:have|has|been|are|is)"
-    r"\s[^.]{0,20}(?:asked|addressed|covered|dealt|checked|answered|verified|looked)"
-    r"|\b(?:questions?|steps?|follow[-\s]?ups?)\s(?:is|are)\s(?:not|no\slonger)\s(?:needed|required"
-    r"|necessary)",
-    re.IGNORECASE,
-)
+_LONGEST = 400  # of a question with its answer; the patterns stay fast below it
+_LEAST_SHARE = 0.7
 
 
 def says_none(text: str) -> bool:
@@ -59,7 +30,7 @@ def says_none(text: str) -> bool:
 
 def says_no_more(text: str) -> bool:
     """Whether a reply says that nothing is left to ask: none, or a sentence to that effect."""
-    return says_none(text) or any(map(_NO_MORE.search, lines_of(text)))
+    return says_none(text) or any(map(LISTS["no_more"].search, lines_of(text)))
 
 
 def read_list(text: str) -> tuple[str, ...] | None:
@@ -68,14 +39,13 @@ def read_list(text: str) -> tuple[str, ...] | None:
     The numbers count up from 1. The word none instead of a list is the empty list.
     """
     lines = _joined(lines_of(text))
-    numbered = [item for line in lines if (item := _NUMBERED.match(line))]
-    if [int(item[1]) for item in numbered] != list(range(1, len(numbered) + 1)):
+    numbered = [item for line in lines if (item := LISTS["numbered"].match(line))]
+    if [int(item["number"]) for item in numbered] != list(range(1, len(numbered) + 1)):
         return None
     if says_none(text) and not numbered:
         return ()
-    items = numbered or [item for line in lines if (item := _BULLET.match(line))]
-    texts = (without_marks(item[item.re.groups]) for item in items)
-    return tuple(text for text in texts if text) or None
+    items = numbered or [item for line in lines if (item := LISTS["bullet"].match(line))]
+    return tuple(filter(None, (without_marks(item["text"]) for item in items))) or None
 
 
 def read_items(text: str) -> tuple[str, ...] | None:
@@ -86,9 +56,68 @@ def read_items(text: str) -> tuple[str, ...] | None:
     """
     items = read_list(text)
     if items is None:
-        asked = (line for line in _joined(lines_of(text)) if _ASKED.search(line[-_TAIL:]))
+        lines = _joined(lines_of(text))
+        asked = (line for line in lines if LISTS["asked"].search(line[-_TAIL:]))
         items = tuple(without_marks(_unnumbered(line)) for line in asked)
     return distinct(items or ())[:MOST_ITEMS] or None
+
+
+def read_yes_no_questions(text: str) -> tuple[YesNoQuestion, ...] | None:
+    """The items of a list of questions, each with the answer beside or below it, if any.
+
+    None also where a field stands beside a question that says neither yes nor no.
+    """
+    plain = plain_text(text).replace("**", "")
+    text = LISTS["row"].sub(lambda row: f"{row['number']}. " if row["number"] else "", plain)
+    text = LISTS["other_fields"].sub(
+        lambda row: f"{row['marks']}| {row['field']}" if row["field"].strip() else "", text
+    )
+    text = LISTS["next_line"].sub(r"? | \g<answer>", text)
+    items = [_with_answer(item) for item in read_items(text) or ()]
+    read = [item for item in items if item is not None]
+    return tuple(read) if read and len(read) == len(items) else None
+
+
+def _with_answer(item: str) -> YesNoQuestion | None:
+    """A question and the answer beside it; None where what stands there is no yes or no."""
+    if len(item) > _LONGEST:
+        return item, None
+    if field := LISTS["field"].fullmatch(item):
+        said = in_english(field["field"].lower()).strip()
+        truth = LISTS["field_truth"].fullmatch(said)
+        if truth:
+            return without_marks(field["question"]), "true" if truth["yes"] else "false"
+        return None if said else (without_marks(field["question"]), None)
+    oriented = LISTS["oriented"].fullmatch(item)
+    if oriented is None:
+        return item, None
+    supports = oriented["answer"].lower() == "yes"
+    return without_marks(oriented["question"]), "true" if supports else "false"
+
+
+def read_sub_claims(text: str, claim: str) -> tuple[str, ...] | None:
+    """The sub-claims of a list; none where the reply says or shows that the claim stays whole."""
+    numbers = filter(None, map(LISTS["first_number"].match, lines_of(text)))
+    if [number["number"] for number in numbers] == ["1"]:
+        text = LISTS["next_number"].sub("\n", text)
+    items = read_list(text)
+    if says_none(text) and len(items or ()) <= 1:
+        return ()
+    if items is not None:
+        return items
+    lines = [line for line in lines_of(text) if not line.endswith(":")]
+    if any(map(LISTS["refuses"].search, lines)):
+        return None
+    if any(map(LISTS["whole"].search, lines)) or (len(lines) == 1 and _repeats(lines[0], claim)):
+        return ()
+    sentences = all(line.endswith(".") and not LISTS["about_claim"].search(line) for line in lines)
+    return tuple(lines) if len(lines) > 1 and sentences else None
+
+
+def _repeats(line: str, claim: str) -> bool:
+    """Whether a line is the claim, give or take a few of its words."""
+    said, words = (set(re.findall(r"\w+", text.casefold())) for text in (line, claim))
+    return len(said & words) >= _LEAST_SHARE * len(said | words)
 
 
 def distinct(items: Sequence[str]) -> tuple[str, ...]:
@@ -104,24 +133,27 @@ def read_question(text: str) -> str | None:
 
     A tag around it, and a remark behind it in brackets or as a sentence of its own, are dropped.
     """
-    untagged = lines_of(_QUESTION_TAG.sub("\n", text))
-    lines = (_ABOUT_IT.sub("", _REMARK.sub("", line)) for line in untagged)
-    plain = (_BEFORE_QUESTION.sub("", line, count=1) for line in lines)
+    untagged = lines_of(LISTS["question_tag"].sub("\n", text))
+    lines = (LISTS["about_it"].sub("", LISTS["remark"].sub("", line)) for line in untagged)
+    plain = (LISTS["before_question"].sub("", line, count=1) for line in lines)
     questions = [line for line in map(without_marks, plain) if line.endswith("?")]
     return questions[0] if len(questions) == 1 else None
 
 
+def is_open(question: str) -> bool:
+    """Whether a question begins with who, what, when and the like: no yes or no answers it."""
+    return LISTS["open_question"].match(question) is not None
+
+
 def _is_none(line: str) -> bool:
-    plain = _STEP.sub("", line)
-    plain = _unnumbered(plain)
-    return bare(plain) == "none" or bool(
-        _NONE_FIRST.fullmatch(plain) or _NONE_LAST.fullmatch(plain)
-    )
+    plain = _unnumbered(LISTS["step"].sub("", line))
+    none = LISTS["none_first"].fullmatch(plain) or LISTS["none_last"].fullmatch(plain)
+    return bare(plain) == "none" or none is not None
 
 
 def _unnumbered(line: str) -> str:
     """The line without a number or numbered label before it."""
-    number = _OPEN_NUMBER.match(line)
+    number = LISTS["open_number"].match(line)
     return line[number.end() :].strip() if number else line
 
 
@@ -129,7 +161,8 @@ def _joined(lines: Sequence[str]) -> list[str]:
     """Lines; a number or label without text is joined with the line after it."""
     whole: list[str] = []
     for line in lines:
-        if whole and _OPEN_NUMBER.fullmatch(whole[-1]) and not _OPEN_NUMBER.match(line):
+        number = LISTS["open_number"]
+        if whole and number.fullmatch(whole[-1]) and not number.match(line):
             whole[-1] = f"{whole[-1]} {line}"
         else:
             whole.append(line)

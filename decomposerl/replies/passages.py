@@ -9,45 +9,10 @@ import re
 
 from decomposerl.replies.lines import lines_of
 from decomposerl.replies.lists import says_none
+from decomposerl.replies.wordings import Wordings
 
+_PASSAGES = Wordings("passages")
 _LONGEST = 300  # of a line that selects passages; patterns stay linear below it
-_NO_PASSAGE = re.compile(
-    r"(?:there\s(?:is|are)\s)?(?:none|no)\s(?:of\s)?(?:(?:the|these|those|given|numbered|listed"
-    r"|relevant|above|provided)\s)*(?:passages?|them|these|those|is|are|bears?|holds?)\b"
-    r"(?![^.]*\b(?:except|but|other|apart|besides)\b)[^\d]*",
-    re.IGNORECASE,
-)
-_ASIDE = re.compile(r"\((?=[^()]*[a-z])[^()]*\)|[\"“„][^\"“”]*[\"”“]", re.IGNORECASE)
-_DENIED = re.compile(
-    r"\b(?:not|none|or|except|but|without|neither|nor|excluding|cannot|never|irrelevant|unless|if"
-    r"|maybe|perhaps|unrelated)\b|n't\b",
-    re.IGNORECASE,
-)
-_ONE = r"(?:passages?\s?)?[\[(]?#?\s?\d{1,6}[\])]?"
-_JOIN = r"\s?(?:,\s?and\s|[,;/&]|\sand\s|\sas\swell\sas\s|\splus\s|\]\s?(?=\[)|(?:-|–|—|\sto\s))\s?"
-_NUMBERS = rf"{_ONE}(?:{_JOIN}{_ONE})*(?:\[\d{{1,6}}\])*"
-_LEAD = r"(?:[-*•]\s+)?(?:[^\d\[\]]{0,80}?(?:[:=]|\b(?:passages?|numbers?|is|are|read)))?"
-_LINE = re.compile(
-    rf"(?P<lead>{_LEAD})\s?(?P<numbers>{_NUMBERS})(?P<tail>(?:\s?[:–—]|\s-|\.)?(?:\s[^\d]*)?|[.;,])",
-    re.IGNORECASE,
-)
-_NONE_FIRST = re.compile(r"\W*NONE[,;.:]?\s(?:although|though|as|since|because|while)\b")
-_JSON = re.compile(r"\{\s*\"[a-z_ ]{1,30}\"\s*:\s*\[([\d,\s\"]*)\]\s*\}", re.IGNORECASE)
-_BLANKS = re.compile(r"\d{1,6}(?:\s\d{1,6})+")
-_OWN_NUMBER = re.compile(r"(\d{1,6})\.\s(?:it|this|because)\s[^\d]*", re.IGNORECASE)
-_REASONED = re.compile(
-    r"(?P<head>[^;:]*?\d[\])]?)"
-    r"(?:,\s(?=because|since|as|which)|\s(?=because|since)|\s?:\s(?=[a-z]))(?P<reason>.*)",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(r"\bpassages?\s#?(\d{1,6})", re.IGNORECASE)
-_NEXT_PASSAGE = re.compile(r";\s(?=passages?\b)", re.IGNORECASE)
-_RANGE = re.compile(r"(\d{1,6})\D{0,3}(?:[-–—]|\bto\b)\D{0,3}?(\d{1,6})|(\d{1,6})", re.IGNORECASE)
-_LIST_MARK = re.compile(r"(?:\[?\d{1,2}[.)]\s+|[-*•]\s+)(?=\W{0,2}passages?\b)", re.IGNORECASE)
-_OF_PASSAGES = re.compile(r"\bpassages?\b", re.IGNORECASE)
-_REMARK = re.compile(
-    r"[:–—-]|(?:is|are|hold|bear|contain|answer|give|have|should|would)s?\b", re.IGNORECASE
-)
 _MOST_IN_RANGE = 50
 
 
@@ -59,42 +24,41 @@ def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
     """
     lines = [_plain(line) for line in lines_of(text) if len(line) <= _LONGEST]
     with_numbers = [line for line in lines if re.search(r"\d", line)]
-    if lines and _NONE_FIRST.match(lines[0]):
+    if lines and _PASSAGES["none_first"].match(lines[0]):
         return ()
     if not with_numbers:
-        silent = says_none(text) or any(map(_NO_PASSAGE.match, lines))
+        silent = says_none(text) or any(map(_PASSAGES["no_passage"].match, lines))
         return () if silent else None
-    own = _OWN_NUMBER.fullmatch(lines[0]) if len(lines) == 1 else None
-    read = [
-        _read_line(own[1] if own and not _DENIED.search(lines[0]) else one) for one in with_numbers
-    ]
+    own = _PASSAGES["own_number"].fullmatch(lines[0])
+    if own and len(lines) == 1 and not _PASSAGES["denied"].search(lines[0]):
+        with_numbers = [own["number"]]
+    read = [_read_line(line) for line in with_numbers]
     alone = [numbers for numbers, plain in read if plain and numbers]
     if not alone and any(numbers is None for numbers, _ in read):
         return None
-    found = [number for numbers in alone or (each for each, _ in read) for number in numbers or ()]
-    if not found or not all(1 <= number <= most for number in found):
-        return None
-    return tuple(dict.fromkeys(found))
+    selected = alone or [numbers or () for numbers, _ in read]
+    distinct = dict.fromkeys(number for numbers in selected for number in numbers)
+    return tuple(distinct) if distinct and all(1 <= one <= most for one in distinct) else None
 
 
 def _plain(line: str) -> str:
     """A line without asides and code marks; numbers in a JSON list or between blanks alone."""
-    plain = _ASIDE.sub("", line.replace("，", ",")).strip(" `\t")
-    listed = _JSON.fullmatch(line.strip())
+    plain = _PASSAGES["aside"].sub("", line.replace("，", ",")).strip(" `\t")
+    listed = _PASSAGES["json"].fullmatch(line.strip())
     if listed is not None:
-        return listed[1].replace('"', "").strip()
-    return ", ".join(plain.split()) if _BLANKS.fullmatch(plain) else plain
+        return listed["numbers"].replace('"', "").strip()
+    return ", ".join(plain.split()) if _PASSAGES["blanks"].fullmatch(plain) else plain
 
 
 def _read_line(line: str) -> tuple[tuple[int, ...] | None, bool]:
     """The numbers of a line, and whether it has nothing beside them but a label."""
-    match = _LINE.fullmatch(_LIST_MARK.sub("", line))
-    if _DENIED.search(line):
+    match = _PASSAGES["line"].fullmatch(_PASSAGES["list_mark"].sub("", line))
+    if _PASSAGES["denied"].search(line):
         return None, False
     if match is None:
         return _with_reasons(line), False
     tail = match["tail"].strip(" .;,")
-    if tail and not (_OF_PASSAGES.search(line) or _REMARK.match(tail)):
+    if tail and not (_PASSAGES["of_passages"].search(line) or _PASSAGES["remark"].match(tail)):
         return None, False
     return _expanded(match["numbers"]), not tail
 
@@ -102,24 +66,24 @@ def _read_line(line: str) -> tuple[tuple[int, ...] | None, bool]:
 def _with_reasons(line: str) -> tuple[int, ...] | None:
     """The numbers of passages before a reason that names no other passage."""
     numbers: list[int] = []
-    for clause in _NEXT_PASSAGE.split(line):
-        reasoned = _REASONED.fullmatch(clause)
+    for clause in _PASSAGES["next_passage"].split(line):
+        reasoned = _PASSAGES["reasoned"].fullmatch(clause)
         head, reason = (reasoned["head"], reasoned["reason"]) if reasoned else (clause, "")
-        match = _LINE.fullmatch(head)
-        found = _expanded(match["numbers"]) if match and _OF_PASSAGES.search(head) else None
-        if not found or not set(map(int, _NAMED.findall(reason))) <= set(found):
+        match = _PASSAGES["line"].fullmatch(head)
+        named = _PASSAGES["of_passages"].search(head)
+        found = _expanded(match["numbers"]) if match and named else None
+        if not found or not set(map(int, _PASSAGES["named"].findall(reason))) <= set(found):
             return None
         numbers.extend(found)
     return tuple(numbers)
 
 
 def _expanded(text: str) -> tuple[int, ...] | None:
+    """Numbers and ranges one by one; None where a range is no range."""
     numbers: list[int] = []
-    for first, last, single in _RANGE.findall(text):
-        if single:
-            numbers.append(int(single))
-        elif 0 < int(last) - int(first) <= _MOST_IN_RANGE:
-            numbers.extend(range(int(first), int(last) + 1))
-        else:
+    for part in _PASSAGES["range"].finditer(text):
+        first, last = int(part["single"] or part["first"]), int(part["single"] or part["last"])
+        if not part["single"] and not 0 < last - first <= _MOST_IN_RANGE:
             return None
+        numbers.extend(range(first, last + 1))
     return tuple(numbers)

@@ -4,36 +4,16 @@ A predicate is a line ``Form(things) | statement | question?``; statement and qu
 behind a dash or on lines of their own. Lines are numbered, or else each opens with its form.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from decomposerl.replies.lines import lines_of, one_line, without_marks
 from decomposerl.replies.lists import MOST_ITEMS, distinct
+from decomposerl.replies.wordings import Wordings
 
 PredicateTruth = Literal["true", "false", "open"]
-
-_FORM = r"[^\W\d]\w*\s?\([^()]*(?:\([^()]*\)[^()]*)*\)"
-_MARK = r"(?:[-*•–]\s*|\(?[a-d][.)]\s+)"
-_NUMBER = re.compile(
-    r"(?:[-*•]\s+)?(?:(?:predicate|p)\s?#?(?P<named>\d{1,2})\s*(?:[.):–—-]\s*|(?=\()|\Z)"
-    r"|\(?(?P<plain>\d{1,2})[.):](?!\d)\s*)(?P<text>.*)",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(r"(?:predicate|form)\s?:\s*", re.IGNORECASE)
-_LABEL = re.compile(
-    rf"{_MARK}?(?P<label>statement|gloss|meaning|sentence|says|(?:what\sit|it)\s(?:says|means)"
-    r"|question|predicate|form|q)\s?:\s*(?P<text>\S.*)",
-    re.IGNORECASE,
-)
-_STARTS = re.compile(rf"(?:{_MARK})?(?:{_NAMED.pattern})?`?({_FORM})`?\s*(.*)", re.IGNORECASE)
-_CONJOINED = re.compile(
-    rf"`?{_FORM}`?(?:\s*(?:∧|&&?|\^|\band\b|,|;)\s*`?{_FORM}`?)+\W*", re.IGNORECASE
-)
-_SEPARATOR = re.compile(r"\s*\|\s*|\s+(?:[–—-]|→|//)\s+")
-_QUESTION_END = re.compile(r"(.*[.!])\s+([^.!?]+\?)")
-_RULE = re.compile(r"[\s|:-]+")
+_PREDICATES = Wordings("predicates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +26,7 @@ class Predicate:
 
 def read_predicates(text: str) -> tuple[Predicate, ...] | None:
     """The first ``MOST_ITEMS`` distinct predicates of a reply."""
-    lines = [_table_row(line) for line in lines_of(text) if not _RULE.fullmatch(line)]
+    lines = [_table_row(line) for line in lines_of(text) if not _PREDICATES["rule"].fullmatch(line)]
     items = _items([line for whole in lines for line in _split(whole)])
     return tuple(map(_predicate, distinct(items)[:MOST_ITEMS])) or None
 
@@ -56,11 +36,11 @@ def read_truths(text: str, predicates: Sequence[str]) -> list[PredicateTruth | N
 
     Where no predicate has one, the values of the conjunction, if there are as many, are those.
     """
-    truths: dict[int, set[PredicateTruth]] = {}
     lines = lines_of(text)
+    truths: dict[int, set[PredicateTruth]] = {n: set() for n in range(1, len(predicates) + 1)}
     for number, truth in _numbered_truths(lines, predicates):
         truths.setdefault(number, set()).add(truth)
-    found = [truths.get(number, set()) for number in range(1, len(predicates) + 1)]
+    found = [truths[number] for number in range(1, len(predicates) + 1)]
     if not any(found):
         return _conjoined_truths(lines, len(predicates))
     return [next(iter(values)) if len(values) == 1 else None for values in found]
@@ -68,49 +48,50 @@ def read_truths(text: str, predicates: Sequence[str]) -> list[PredicateTruth | N
 
 def _items(lines: Sequence[str]) -> list[str]:
     """The predicates' lines, each with the statement and question of the lines below it."""
-    numbers = [number for line in lines if (number := _NUMBER.fullmatch(line))]
+    numbers = [number for line in lines if (number := _PREDICATES["number"].fullmatch(line))]
     counted = [int(number["named"] or number["plain"]) for number in numbers]
-    is_numbered = bool(counted) and counted == list(range(1, len(counted) + 1))
-    if counted and not is_numbered:
+    if counted != list(range(1, len(counted) + 1)):
         return []
     items: list[str] = []
     for line in lines:
-        number, label = _NUMBER.fullmatch(line), _LABEL.fullmatch(line)
-        begins = number is not None if is_numbered else _STARTS.fullmatch(line) is not None
-        if begins:
-            items.append(_NAMED.sub("", number["text"] if number else _unmarked(line), count=1))
+        number, label = (_PREDICATES[name].fullmatch(line) for name in ("number", "label"))
+        if number if counted else _PREDICATES["starts"].fullmatch(line):
+            items.append(_unlabelled(number["text"] if number else _unmarked(line)))
         elif items and not items[-1]:
-            items[-1] = _NAMED.sub("", _unmarked(line), count=1)
+            items[-1] = _unlabelled(_unmarked(line))
         elif items and label is not None:
             items[-1] = f"{items[-1]} | {label['text']}"
-        elif items and (re.match(_MARK, line) or line.endswith("?")):
+        elif items and (_PREDICATES["mark"].match(line) or line.endswith("?")):
             items[-1] = f"{items[-1]} | {_unmarked(line)}"
     return [item for item in items if item]
 
 
 def _predicate(item: str) -> Predicate:
     parts = [part for part in map(without_marks, item.split("|")) if part]
-    opened = _STARTS.fullmatch(parts[0])
-    if len(parts) == 1 and opened is not None and opened[2]:
-        rest = [part for part in _SEPARATOR.split(opened[2].lstrip(":–—-→ ")) if part]
-        asked = _QUESTION_END.fullmatch(rest[-1]) if rest else None
-        parts = [opened[1], *rest[:-1], *(asked.groups() if asked else rest[-1:])]
-    *before, last = [
-        re.sub(r"\A(?:statement|question|q)\s?:\s*", "", part, flags=re.IGNORECASE)
-        for part in parts
-    ]
+    opened = _PREDICATES["starts"].fullmatch(parts[0])
+    if len(parts) == 1 and opened is not None and opened["rest"]:
+        behind = _PREDICATES["separator"].split(opened["rest"].lstrip(":–—-→ "))
+        rest = [part for part in behind if part]
+        asked = _PREDICATES["question_end"].fullmatch(rest[-1]) if rest else None
+        parts = [opened["form"], *rest[:-1], *(asked.groups() if asked else rest[-1:])]
+    *before, last = [_PREDICATES["own_label"].sub("", part) for part in parts]
     if last.endswith("?"):
         return Predicate(" | ".join(before) or last, last)
     return Predicate(" | ".join([*before, last]), f"Is it true that {last.rstrip('. ')}?")
 
 
+def _unlabelled(text: str) -> str:
+    return _PREDICATES["labelled"].sub("", text, count=1)
+
+
 def _unmarked(line: str) -> str:
-    return re.sub(rf"\A{_MARK}", "", line)
+    return _PREDICATES["mark"].sub("", line)
 
 
 def _split(line: str) -> list[str]:
     """The predicates of a conjunction on one line, each on its own."""
-    return re.findall(_FORM, line) if _CONJOINED.fullmatch(line) else [line]
+    whole = _PREDICATES["conjoined"].fullmatch(line)
+    return _PREDICATES["form"].findall(line) if whole else [line]
 
 
 def _table_row(line: str) -> str:
@@ -122,78 +103,56 @@ def _table_row(line: str) -> str:
     return number.replace("..", ".") + " | ".join(cells)
 
 
-_WORDS: dict[str, PredicateTruth] = {
-    **dict.fromkeys(("true", "holds", "supported", "borne out", "t"), "true"),
-    **dict.fromkeys(("false", "not true", "refuted", "contradicted", "f"), "false"),
-    **dict.fromkeys(("open", "unknown", "undetermined", "unclear", "not supported"), "open"),
-}
-_HEDGE = re.compile(r"\W*(?:but|only|partly|partially|mostly|in\spart|if|unless|except|to\ssome)\b")
-_OF_CLAIMS = {"supported", "refuted", "contradicted", "not supported"}
-_TRUTH_WORD = "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True))
-_BEFORE_TRUTH = (
-    r"(?:(?:verdict|truth(?:\svalue)?|value|result|status|decision|assessment|answer|conclusion)\s?"
-    r"(?::|=|\sis\s)\s?)?(?:it\s)?(?:is\s|→\s?|=>?\s?|⇒\s?)?"
-)
-_TRUTH = re.compile(
-    rf"[\s:=–—|,.-]*{_BEFORE_TRUTH}[\[(\"]?(?P<truth>{_TRUTH_WORD})[\])\"]?"
-    r"(?:\s*[.,;:(–—|-].*|\s+(?:because|since|as|by)\b.*|\s*)",
-    re.IGNORECASE,
-)
-_NAMED_TRUTH = re.compile(rf"(?:{_MARK})?`?(?P<form>{_FORM})`?(?P<rest>.*)", re.IGNORECASE)
-_SEVERAL = re.compile(
-    r"\s*[,;]\s*(?=(?:predicate\s?|p)?\d{1,2}\s?[:=]\s?(?:true|false|open))", re.IGNORECASE
-)
-_CONJUNCTION = re.compile(
-    r"(?:the\s)?conjunction\s?(?::|=|\sis)\s*(?P<values>[^=.\[]*)", re.IGNORECASE
-)
-_HEAD = re.compile(
-    r"(?:[-*•]\s+)?(?:(?:predicate|p)\s?#?)?\(?(?P<number>\d{1,2})(?:[.):](?!\d)|\s(?==|is\b|\(|[–—-]\s)|(?==))"
-    r"(?P<rest>.*)",
-    re.IGNORECASE,
-)
-
-
 def _numbered_truths(
     lines: Sequence[str], predicates: Sequence[str]
 ) -> Iterator[tuple[int, PredicateTruth]]:
     """The truths of a reply with the numbers of their predicates, in order."""
     names = [_name(text) for text in predicates]
     current = 0
-    for line in (part for whole in lines for part in _SEVERAL.split(whole)):
-        head, rest = _HEAD.fullmatch(line), line
+    for line in (part for whole in lines for part in _PREDICATES["several"].split(whole)):
+        head, rest = _PREDICATES["head"].fullmatch(line), line
         if head is not None:
             current, rest = int(head["number"]), head["rest"].strip()
-        named = _NAMED_TRUTH.fullmatch(rest)
+        named = _PREDICATES["named_truth"].fullmatch(rest)
         if named is not None:
             if head is None and _name(named["form"]) in names:
                 current = names.index(_name(named["form"])) + 1
             rest = named["rest"]
-        elif (bracketed := re.match(rf"\((?:{_FORM}|[^()]*)\)", rest)) is not None:
-            rest = rest[bracketed.end() :]
-        truth = _TRUTH.fullmatch(re.sub(rf"\A{_MARK}", "", rest.strip()))
-        word = truth["truth"].lower() if truth and not _hedged(truth) else ""
-        if current and word and (head or named or word not in _OF_CLAIMS):
-            yield current, _WORDS[word]
+        elif (aside := _PREDICATES["aside"].match(rest)) is not None:
+            rest = rest[aside.end() :]
+        truth = _truth(_unmarked(rest.strip()), alone=not (head or named))
+        if current and truth:
+            yield current, truth
             current = 0  # a later line without a number is about the claim
 
 
-def _hedged(truth: re.Match[str]) -> bool:
-    """Whether the words behind a truth take it back: "True, but only in part"."""
-    return _HEDGE.match(truth.string, truth.end("truth")) is not None
+def _truth(text: str, *, alone: bool) -> PredicateTruth | None:
+    """The truth that a text opens with, unless it is taken back: "True, but only in part".
+
+    ``alone``: without number and form, where a word for claims is the claim's.
+    """
+    truth = _PREDICATES["truth"].fullmatch(text)
+    name = truth.lastgroup if truth else None
+    if truth is None or name is None or _PREDICATES["hedge"].match(text, truth.end(name)):
+        return None
+    if alone and _PREDICATES["of_claims"].fullmatch(truth[name]):
+        return None
+    return cast("PredicateTruth", name)
 
 
 def _name(text: str) -> str:
     """The form that a predicate opens with, for comparison."""
-    opened = _STARTS.fullmatch(text)
-    return "".join((opened[1] if opened else text).split()).casefold()
+    opened = _PREDICATES["starts"].fullmatch(text)
+    return "".join((opened["form"] if opened else text).split()).casefold()
 
 
 def _conjoined_truths(lines: Sequence[str], count: int) -> list[PredicateTruth | None]:
     """The values of the conjunction's line, in order; none where there are more or fewer."""
     for line in map(one_line, lines):
-        conjunction = _CONJUNCTION.match(line)
+        conjunction = _PREDICATES["conjunction"].match(line)
         if conjunction is not None:
-            words = re.split(r"\s*(?:∧|&&?|\band\b|,)\s*", conjunction["values"].strip().lower())
-            if len(words) == count and all(word in _WORDS for word in words):
-                return [_WORDS[word] for word in words]
+            words = _PREDICATES["and"].split(conjunction["values"].strip().lower())
+            read = [word for word in map(_PREDICATES["word"].fullmatch, words) if word]
+            if len(read) == len(words) == count:
+                return [cast("PredicateTruth", word.lastgroup) for word in read]
     return [None] * count

@@ -11,13 +11,17 @@ from importlib.resources import files
 
 
 class Wordings:
-    """The patterns of one table by name, each compiled at first use: some take a while."""
+    """The patterns of one table by name, each compiled at first use: some take a while.
 
-    def __init__(self, name: str) -> None:
+    ``given`` are words of another table, as regular expressions.
+    """
+
+    def __init__(self, name: str, **given: str) -> None:
         path = files(__package__).joinpath(f"{name}.toml")
         self._texts: dict[str, str | list[str]] = tomllib.loads(path.read_text("utf-8"))
-        words = sorted(filter(str.isupper, self._texts), key=len, reverse=True)
-        self._word = re.compile("|".join(words))
+        self._given = given
+        words = sorted([*filter(str.isupper, self._texts), *given], key=len, reverse=True)
+        self._word = re.compile("|".join(words) or "(?!)")
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def __getitem__(self, name: str) -> re.Pattern[str]:
@@ -28,9 +32,10 @@ class Wordings:
 
     def text(self, name: str) -> str:
         """A pattern or a word as a regular expression."""
+        if name in self._given:
+            return self._given[name]
         value = self._texts[name]
         text = value if isinstance(value, str) else "|".join(value)
-        plain = re.sub(
-            r"(?<!\\)\((?!\?)", "(?:", re.sub(r"(\A|\n) {2,}", "", text).replace(" ", r"\s")
-        )
+        spaced = re.sub(r"(\A|\n) {2,}", "", text).replace(" ", r"\s")
+        plain = re.sub(r"(?<!\\)\((?!\?)", "(?:", spaced)
         return self._word.sub(lambda word: self.text(word[0]), plain)
