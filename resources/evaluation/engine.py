@@ -205,13 +205,13 @@ class EntryEngine:
         started = self.server(loaded, adapter)
         # Called after chat.close: waiting threads would start it again.
         self.model.closers.append(self.model.shared.stop)
+        recorded = _recorded(entry, adapter, loaded or self.identity)
         return open_chat(
-            entry,
+            entry.model_copy(update={"model": name, "thinking_style": entry.style}),
             self.model.results_dir,
             self.model.closers,
             find_urls=lambda key: self._urls(started, adapter, key, needed_context),
-            model=name,
-            revision=_recorded(entry, adapter, loaded or self.identity),
+            find_revision=lambda: recorded,
             sent_as=adapter.served_name if adapter else "",
             needs_logprobs=needs_logprobs,
         )

@@ -20,14 +20,14 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from chat_served import client
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.minicheck import MiniCheckForm
 from decomposerl.prompts.template import inline_prompt, parse_prompt
 from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm
-from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
+from fault_server import BROKEN, REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.verifier.chunks import chunks
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.minicheck_form import own_form
@@ -255,8 +255,8 @@ def clients() -> Iterator[list[ChatClient]]:
     """The clients of a test, closed after it."""
     made: list[ChatClient] = []
     yield made
-    for client in made:
-        client.close()
+    for chat in made:
+        chat.close()
 
 
 @pytest.fixture
@@ -264,10 +264,7 @@ def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
     """A verifier at a server's endpoint, by its settings; all store their replies."""
 
     def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> OwnChatVerifier:  # noqa: ANN401
-        chosen = ChatSettings(
-            model=MODEL, endpoints=(served.url,), attempts=1, needs_logprobs=logprobs
-        )
-        clients.append(ChatClient(chosen, tmp_path))
+        clients.append(client(served.url, tmp_path, retries=0, needs_logprobs=logprobs))
         form = fields.pop("form", VerifierForm(PROMPT))
         return OwnChatVerifier(
             clients[-1], lambda: ("prompt=entry@0", form), **{"budget": 1_000, **fields}
