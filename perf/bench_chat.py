@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 
 from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template
+from decomposerl.endpoint import Endpoint
 from perf.sizes import Sizes
 from perf.timing import Row, paired
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_FLIGHT = 256
@@ -32,7 +32,7 @@ def chat_rows(sizes: Sizes) -> Iterator[Row]:
     """Calls without a cache, calls written to a cache, and look-ups in a full cache."""
     requests = [_request(number) for number in range(sizes.chat)]
     with _server() as url, tempfile.TemporaryDirectory() as folder:
-        settings = ChatSettings(model=_MODEL, endpoints=(url,), concurrency=IN_FLIGHT)
+        settings = Endpoint(model=_MODEL, base_url=(url,), concurrency=IN_FLIGHT)
         peer = partial(_plain, url, requests)
         _plain(url, requests[:WARM])
         _ours(settings, requests[:WARM], None)
@@ -73,13 +73,13 @@ def _server() -> Iterator[str]:
             process.terminate()
 
 
-def _written(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path) -> int:
+def _written(settings: Endpoint, requests: Sequence[ChatRequest], data: Path) -> int:
     """Like ``_ours``, into an empty cache."""
     with tempfile.TemporaryDirectory(dir=data) as fresh:
         return _ours(settings, requests, Path(fresh))
 
 
-def _ours(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path | None) -> int:
+def _ours(settings: Endpoint, requests: Sequence[ChatRequest], data: Path | None) -> int:
     """Number of requests that got a reply."""
     with ChatClient(settings, data) as chat:
         return sum(isinstance(one, ChatReply) for one in chat.complete(requests))

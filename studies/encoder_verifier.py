@@ -28,8 +28,7 @@ from decomposerl.judge.call import JudgeCall
 from decomposerl.judge.distillation import HeadSettings, head_examples
 from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
-from resources.judge.rule_document import answering
-from resources.judge.rule_judge import RuleJudge
+from resources.judge.rule_judge import RuleJudge, answering
 from resources.judge.tiny_judge import MINILM, RULES, Encoder, length_batches
 from resources.store.parquet import write_parquet
 from resources.training.judge_heads import HeadsRun, Note, fit_head, head_model

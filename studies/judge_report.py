@@ -16,8 +16,7 @@ from pathlib import Path
 from decomposerl.judge.call import JudgeCall
 from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
-from resources.judge.rule_document import answering
-from resources.judge.rule_judge import RuleJudge
+from resources.judge.rule_judge import RuleJudge, answering
 from studies.verifier_data import EVALUATED, evaluation_claims
 
 _JUDGE = RuleJudge()

@@ -1,4 +1,4 @@
-"""What calls cost: counters, estimates before a call, accounting after it, and ceilings.
+"""What calls cost and how fast they are sent: counters, estimates, ceilings and paces.
 
 Calls in flight are reserved at their largest possible size, so a ceiling in tokens or money
 is not exceeded unless a prompt has more tokens than estimated. Reported usage counts where it
@@ -9,23 +9,35 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
 from decomposerl.chat import ChatFailure, ChatRequest, FailureReason, Price
+from decomposerl.endpoint import Endpoint
 from decomposerl.progress import bar
-from resources.chat.settings import Ceilings
 
-_NUMBERS = (
-    *("asked", "hits", "shared", "calls", "retries", "estimated", "implausible_usage"),
-    *("prompt_tokens", "completion_tokens"),
-)
 _CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
 _TOKENS_A_MESSAGE = 8
 _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How a client waits: its clock (monotonic seconds) and sleep, and how often and how long.
+
+    ``retries`` are those of the openai package. An endpoint that fails all calls is tried by one
+    every ``cooldown_s``; its other calls wait for ``patience_s``, then they fail.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    retries: int = 4
+    cooldown_s: float = 10.0
+    patience_s: float = 120.0
 
 
 @dataclass(slots=True)
@@ -58,8 +70,8 @@ class Counts:
     """The message of the first failure of each reason, without the key."""
     busy_s: float = 0.0
     """Wall time in which at least one request was waited for."""
-    _busy: int = 0
-    _since: float = 0.0
+    _busy: int = field(default=0, repr=False)
+    _since: float = field(default=0.0, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **amounts: float) -> None:
@@ -96,7 +108,8 @@ class Counts:
 
     def metadata(self) -> Mapping[str, int | float | str]:
         """Plain numbers by name; failures as ``failed_<reason>`` and ``example <reason>``."""
-        plain: dict[str, int | float | str] = {name: getattr(self, name) for name in _NUMBERS}
+        whole = [each.name for each in fields(self) if each.type is int and each.repr]
+        plain: dict[str, int | float | str] = {name: getattr(self, name) for name in whole}
         plain |= {"money_usd": round(self.money, 6), "busy_s": round(self.busy_s, 3)}
         plain |= {f"failed_{name}": n for name, n in sorted(self.failures.items())}
         return plain | {f"example {name}": text for name, text in sorted(self.examples.items())}
@@ -169,21 +182,48 @@ def _within(reported: object, least: int, most: int) -> int | None:
     return reported if least <= reported <= most else None
 
 
-class Budget:
-    """Reservations against ceilings, inside one event loop."""
+class Pace:
+    """At most ``per_minute`` units a minute, in the order of requests; 0: no limit.
 
-    def __init__(self, ceilings: Ceilings, price: Price, counts: Counts) -> None:
+    Calls are spread evenly over the minute, without bursts, which satisfies any provider's window.
+    """
+
+    def __init__(self, per_minute: float, timing: Timing) -> None:
+        """``per_minute`` is in the units of ``take``: requests, or tokens."""
+        self._unit_s = _MINUTE_S / per_minute if per_minute else 0.0
+        self._timing = timing
+        self._free_at = 0.0
+
+    async def take(self, units: float) -> None:
+        """Return when this many units may be used."""
+        if not self._unit_s:
+            return
+        now = self._timing.clock()
+        start = max(now, self._free_at)
+        self._free_at = start + units * self._unit_s
+        if start > now:
+            await self._timing.sleep(start - now)
+
+    def give_back(self, units: float) -> None:
+        """Return unused units; negative where more were used."""
+        self._free_at -= units * self._unit_s
+
+
+class Budget:
+    """Reservations against the ceilings of an endpoint, inside one event loop."""
+
+    def __init__(self, endpoint: Endpoint, counts: Counts) -> None:
         """``counts`` accounts usage and is what the ceilings are compared with."""
-        self._ceilings, self._price, self._counts = ceilings, price, counts
-        self._in_flight, self._reserved_tokens, self._reserved_money = 0, 0, 0.0
+        self._ceilings, self._price, self._counts = endpoint, endpoint.price or Price(), counts
+        self._in_flight, self._reserved = 0, Usage(0, 0)
         self._settled = asyncio.Event()
         self.spent_at = ""
         """The ceiling that stopped the run, empty while none has."""
 
     async def reserve(self, expected: Usage) -> bool:
-        """Whether the ceilings allow the call; it is then to be settled or released.
+        """Whether the ceilings allow a request; it is then to be released.
 
-        Waits while calls in flight may leave room. After the first refusal every later call
+        Waits while requests in flight may leave room. After the first refusal every later request
         is refused at once.
         """
         while not self.spent_at and (reached := self._reached(expected)):
@@ -197,8 +237,15 @@ class Budget:
             self._counts.add(calls=1)
         return not self.spent_at
 
-    def settle(self, expected: Usage, used: Usage) -> None:
-        """Account what the call used and free its reservation."""
+    def retry(self) -> str:
+        """Count one more call of a reserved request; else the ceiling that refuses it."""
+        reached = self._reached(Usage(0, 0))
+        if not reached:
+            self._counts.add(calls=1, retries=1)
+        return reached
+
+    def spend(self, used: Usage) -> None:
+        """Account what a call used."""
         self._counts.add(
             prompt_tokens=used.prompt_tokens,
             completion_tokens=used.completion_tokens,
@@ -206,32 +253,33 @@ class Budget:
             estimated=used.estimated,
             implausible_usage=used.implausible,
         )
-        self._book(expected, -1)
-        self._settled.set()
 
-    def release(self, expected: Usage) -> None:
-        """Free the reservation of a call that was not sent."""
-        self._counts.add(calls=-1)
+    def release(self, expected: Usage, *, sent: bool) -> None:
+        """Free the reservation of a request, which may never have been sent."""
+        self._counts.add(calls=0 if sent else -1)
         self._book(expected, -1)
         self._settled.set()
 
     def _book(self, expected: Usage, sign: int) -> None:
+        booked = self._reserved
         self._in_flight += sign
-        self._reserved_tokens += sign * expected.tokens
-        self._reserved_money += sign * self._money(expected)
+        self._reserved = Usage(
+            booked.prompt_tokens + sign * expected.prompt_tokens,
+            booked.completion_tokens + sign * expected.completion_tokens,
+        )
 
     def _money(self, usage: Usage) -> float:
         return self._price.dollars(usage.prompt_tokens, usage.completion_tokens)
 
     def _reached(self, expected: Usage) -> str:
-        """The ceiling that the call would exceed if all in flight use their estimates."""
+        """The ceiling that a call would exceed if all in flight use their estimates."""
         most, used = self._ceilings, self._counts
-        tokens = used.tokens + self._reserved_tokens + expected.tokens
-        money = used.money + self._reserved_money + self._money(expected)
-        if most.calls is not None and used.calls + 1 > most.calls:
+        tokens = used.tokens + self._reserved.tokens + expected.tokens
+        money = used.money + self._money(self._reserved) + self._money(expected)
+        if most.calls and used.calls + 1 > most.calls:
             return f"ceiling of {most.calls:,} calls"
-        if most.tokens is not None and tokens > most.tokens:
+        if most.tokens and tokens > most.tokens:
             return f"ceiling of {most.tokens:,} tokens"
-        if most.money is not None and money > most.money:
-            return f"ceiling of {most.money:,.2f} US dollars"
+        if most.dollars and money > most.dollars:
+            return f"ceiling of {most.dollars:,.2f} US dollars"
         return ""

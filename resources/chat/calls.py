@@ -1,249 +1,386 @@
-"""One request to the endpoints: paced, budgeted, sent and retried within its deadline.
+"""One request to the endpoints of a model: within its limits, retried, and within its deadline.
+
+The ``openai`` package sends it, retries what passes (429, 5xx, a lost connection, a body that is no
+reply) and waits as long as ``Retry-After`` says. What it does not know is here: each of its calls
+is counted, accounted and read; the least loaded endpoint gets a request, and one that fails all
+calls gets none until it is well again. This module loads the package, so it is imported late.
 
 A server with more calls than it runs at once queues the rest, in the order of their arrival. That
 is no failure: while calls that were sent to the endpoint before this one are answered, its deadline
 moves, up to ``queue_deadline_s``. A hung endpoint answers none, and a lost call is not held up by
 those behind it.
-
-Stored replies, parsing and equal requests are handled in ``resources.chat.client``.
 """
 
 import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    AsyncOpenAI,
+    OpenAIError,
+)
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
-from resources.chat.budget import Budget, Counts, Usage
+from decomposerl.endpoint import Endpoint
+from resources.chat.budget import Budget, Counts, Pace, Timing, Usage
 from resources.chat.connection import MOST_BYTES, without_key
-from resources.chat.endpoints import (
-    Endpoint,
-    Endpoints,
-    Pace,
-    Timing,
-    Turn,
-    pause_before_retry,
-    retry_after_s,
+from resources.chat.one_host import OneHost, Redirected, ReplyTooLong, openai_client
+from resources.chat.wire import (
+    Garbled,
+    Outcome,
+    arguments_of,
+    as_utf8,
+    failure_of,
+    names_the_model,
+    read_reply,
 )
-from resources.chat.settings import ChatSettings
-from resources.chat.wire import Garbled, arguments_of, as_utf8, failure_of, read_reply
 
-if TYPE_CHECKING:
-    from openai import APIStatusError
-
-Outcome = ChatReply[Any] | ChatFailure
+DOWN_AFTER = 10
+"""Calls in a row without a reply after which an endpoint is down."""
+LANE_WIDTH = 16
+"""Most calls over one connection pool: the cost per call grows with a pool's connections."""
+_UNREACHED_S = 10.0
+"""Most seconds to wait for an endpoint that no call has reached: wrong address, or not started."""
 _SHOWN = 300
-_TOO_LONG_ATTEMPTS = 2  # for requests whose replies exceed the size limit
+_FRAME_BYTES = 2**18  # what the endpoint adds to the model's text: headers, filters, echoes
+_BYTES_A_TOKEN = 256  # of JSON-escaped text, twice where reasoning has two names
+_UNREAD = "x-no-completion"
+_FREE = Usage(0, 0)
+_OF_ENDPOINT = {"transport", "rate_limited", "server_error", "budget"}
 # With one of these as the cause, nothing reached the endpoint.
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFault:
-    """A failed attempt.
+class CeilingReached(OpenAIError):  # noqa: N818 - the name is what happened
+    """A ceiling refuses another call. Never retried by the package."""
 
-    ``again``: another attempt may help. ``unwell``: the endpoint is at fault, not the request.
-    ``pause_s``: the pause it requested, in seconds. ``charged``: the request
-    arrived, so it may be billed although no usage came back.
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A request in progress, with the times of the event loop at which it was sent.
+
+    ``since`` is that of its first attempt, or of the latest reply to a call ahead of it. ``fault``
+    is why it waits for an endpoint once more.
     """
 
-    failure: ChatFailure
-    again: bool = False
-    unwell: bool = False
-    pause_s: float | None = None
-    charged: bool = False
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A request in progress. ``waiting`` is the last fault while it waits for another attempt."""
-
     request: ChatRequest
-    arguments: dict[str, Any]
     expected: Usage
-    attempt: int = 0
-    endpoint: Endpoint | None = None
-    waiting: ChatFailure | None = None
-    turn: Turn = field(default_factory=Turn)
+    attempts: int = 0
+    tokens: int = 0
+    sent: float = 0.0
+    since: float = 0.0
+    reply: ChatReply[None] | None = None
+    instead: str = ""
+    host: "Host | ChatFailure | None" = None
+    fault: ChatFailure | None = None
+    deadline: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
     timer: asyncio.TimerHandle | None = None
+
+
+_CALL: ContextVar[Call] = ContextVar("_CALL")
+
+
+@dataclass(eq=False)
+class Host:
+    """One base URL: its connections, the calls that it has to answer in order, and its health.
+
+    ``faults`` are its latest calls without a reply; ``down_since`` is when they were too many, long
+    ago for a fault that lasts, None while it is well.
+    """
+
+    url: str
+    caller: "Caller" = field(repr=False)
+    faults: int = 0
+    fault: str = ""
+    down_since: float | None = None
+    ready_at: float = -math.inf
+    reached: bool = False
+    lists_one: bool | None = None
+    clients: list[AsyncOpenAI] = field(default_factory=list, repr=False)
+    running: dict[Call, AsyncOpenAI] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def client(self, call: Call) -> Iterator[AsyncOpenAI]:
+        """A client of the openai package for one call, which is ``running`` meanwhile."""
+        loads = Counter(self.running.values())
+        client = min(self.clients, key=loads.__getitem__, default=None)
+        if client is None or loads[client] >= LANE_WIDTH:
+            client = self.caller.client_of(self)
+            self.clients.append(client)
+        self.running[call] = client
+        try:
+            yield client
+        finally:
+            del self.running[call]
+
+    def answered(self, call: Call) -> None:
+        """It answered a call, whatever it said: those that were sent after it have moved up."""
+        self.reached = True
+        now = asyncio.get_running_loop().time()
+        for behind in reversed(self.running):
+            if behind is call:
+                return
+            behind.since = now
+
+    def succeeded(self) -> None:
+        """It served a request, so it is well."""
+        self.faults, self.down_since, self.ready_at = 0, None, -math.inf
+
+    def failed(self, timing: Timing, *, lasting: bool = False) -> None:
+        """It failed a call; waiting does not help against a ``lasting`` fault (a wrong key)."""
+        self.faults += 1
+        if self.faults >= DOWN_AFTER and self.down_since is None:
+            self.down_since = -math.inf if lasting else timing.clock()
+            self.ready_at = timing.clock() + timing.cooldown_s
+
+    async def lists_one_model(self, client: AsyncOpenAI) -> bool:
+        """Whether it lists a single model, which then answers by whatever name it reports."""
+        if self.lists_one is None:
+            try:
+                raw = await client.models.with_raw_response.list()
+                self.lists_one = len(json.loads(raw.content)["data"]) == 1
+            except Exception:  # noqa: BLE001 - without a list nothing is known of its names
+                return False
+        return self.lists_one
+
+
+class _Metered(OneHost):
+    """The HTTP client below the openai package: each call that it makes is counted and read."""
+
+    def __init__(self, host: Host) -> None:
+        """The client of an endpoint; the caller of a request bounds its time."""
+        super().__init__(host.url, None)
+        self._host = host
+
+    async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
+        """The response, or a server's fault (502) where its body is no reply: that is retried.
+
+        Raises:
+            CeilingReached: no further call is allowed.
+        """
+        if request.method != "POST":  # the list of models
+            return await super().send(request, **how)
+        call, host, caller = _CALL.get(), self._host, self._host.caller
+        caller.begin(call)
+        response: Any = None
+        # Whatever comes of it, the endpoint may have read the prompt and charge for it.
+        used = replace(call.expected, completion_tokens=0)
+        try:
+            started = caller.timing.clock()
+            response = await super().send(request, **how)
+            host.answered(call)
+            if response.is_error:
+                used = _FREE
+            else:
+                latency_s = caller.timing.clock() - started
+                call.reply, call.instead, used = caller.read(
+                    response.content, latency_s, call.request
+                )
+        except Garbled as error:
+            text = str(error).encode("utf-8", "replace")
+            response = type(response)(
+                HTTPStatus.BAD_GATEWAY, headers={_UNREAD: "yes"}, content=text, request=request
+            )
+        except Exception as error:
+            if type(error).__name__ in _NEVER_SENT:
+                used = _FREE
+            host.reached |= used is not _FREE
+            raise
+        finally:
+            if response is None or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                host.failed(caller.timing)
+            caller.account(call, used)
+        return response
 
 
 class Caller:
     """Sends requests, inside one event loop."""
 
     def __init__(
-        self, settings: ChatSettings, key: SecretStr | None, counts: Counts, timing: Timing
+        self,
+        endpoint: Endpoint,
+        urls: Sequence[str],
+        key: SecretStr | None,
+        counts: Counts,
+        timing: Timing,
+        *,
+        sent_as: str,
+        needs_logprobs: bool,
     ) -> None:
-        """``counts`` is where calls, retries and usage are counted."""
-        self._settings, self._key, self._counts, self._timing = settings, key, counts, timing
-        self._endpoints = Endpoints(settings, key, timing)
-        self._slots = asyncio.Semaphore(settings.concurrency)
-        self._requests = Pace(settings.requests_per_minute, timing)
-        self._tokens = Pace(settings.tokens_per_minute, timing)
-        self._budget = Budget(settings.ceilings, settings.price, counts)
+        """``counts`` is where calls, retries and usage are counted; as in ``ChatClient``."""
+        self._endpoint, self._key, self._name = endpoint, key, sent_as or endpoint.model
+        self.timing, self.needs_logprobs = timing, needs_logprobs
+        self.hosts = [Host(url, self) for url in urls]
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
+        self._requests = Pace(endpoint.requests_per_minute, timing)
+        self._tokens = Pace(endpoint.tokens_per_minute, timing)
+        self._budget = Budget(endpoint, counts)
 
     async def send(self, request: ChatRequest) -> Outcome:
         """The reply, or why there is none; raises nothing but ``CancelledError``."""
         try:
-            arguments = arguments_of(request, self._settings)
+            arguments = arguments_of(request, self._endpoint, self._name)
         except ValueError as error:
             return ChatFailure("refused", f"the schema is not JSON: {error}", 0)
-        call = _Pending(request, arguments, Usage.expected(request))
+        call = Call(request, Usage.expected(request))
+        # The budget comes first: a call that it refuses uses nothing of the rate limits.
+        if not await self._budget.reserve(call.expected):
+            return ChatFailure("budget", self._budget.spent_at, 0)
         try:
-            async with asyncio.timeout(None) as deadline:
-                return await self._until_answered(call, deadline)
+            async with call.deadline:
+                await self._requests.take(1)
+                await self._tokens.take(call.expected.tokens)
+                async with self._slots:
+                    return await self._answer(call, arguments)
         except TimeoutError:
             return self._overdue(call)
         finally:
             if call.timer is not None:
                 call.timer.cancel()
+            if not call.attempts:
+                self._requests.give_back(1)
+            self._tokens.give_back(call.expected.tokens - call.tokens)
+            self._budget.release(call.expected, sent=call.attempts > 0)
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._endpoints.close()
+        for host in self.hosts:
+            while host.clients:
+                await host.clients.pop().close()
 
-    async def _until_answered(self, call: _Pending, deadline: asyncio.Timeout) -> Outcome:
+    def client_of(self, host: Host) -> AsyncOpenAI:
+        """A client of the openai package with a connection pool of its own."""
+        return openai_client(host.url, self._key, _Metered(host), retries=self.timing.retries)
+
+    def begin(self, call: Call) -> None:
+        """Count one call of the package for a request, whose deadline starts with the first.
+
+        Raises:
+            CeilingReached: a ceiling refuses a retry.
+        """
+        if not call.attempts:
+            call.sent = call.since = asyncio.get_running_loop().time()
+            self._watch(call)
+        elif reached := self._budget.retry():
+            raise CeilingReached(reached)
+        call.attempts += 1
+        MOST_BYTES.set(reply_bytes(call.request, self._endpoint.most_reply_bytes))
+
+    def account(self, call: Call, used: Usage) -> None:
+        """Account what one call of the package used."""
+        call.tokens += used.tokens
+        self._budget.spend(used)
+
+    def read(
+        self, body: bytes, latency_s: float, request: ChatRequest
+    ) -> tuple[ChatReply[None], str, Usage]:
+        """The reply in a body, as ``read_reply``."""
+        needed = self.needs_logprobs and request.sampling.top_logprobs > 0
+        return read_reply(body, latency_s, request, needs_logprobs=needed)
+
+    async def _answer(self, call: Call, arguments: dict[str, Any]) -> Outcome:
+        """Its outcome; a request that failed at an endpoint that is down goes to the next one."""
+        _CALL.set(call)
         while True:
-            outcome = await self._attempt(call, deadline)
-            if not isinstance(outcome, AttemptFault):
+            call.host = host = await self.next_host()
+            if not isinstance(host, Host):
+                return call.fault or host
+            with host.client(call) as client:
+                try:
+                    await client.chat.completions.with_raw_response.create(**arguments)
+                    outcome = await self._outcome(call, host, client)
+                except Exception as error:  # noqa: BLE001 - no request raises
+                    outcome = _failure_from(error, call.attempts)
+            if not isinstance(outcome, ChatFailure):
+                host.succeeded()
                 return outcome
-            if not outcome.again or call.attempt >= self._settings.attempts:
-                return outcome.failure
-            call.waiting = outcome.failure
-            if not outcome.pause_s:  # with a pause this endpoint rests, and another may be free
-                await self._timing.sleep(pause_before_retry(call.attempt, self._timing.dice))
+            outcome = failure_without_key(outcome, self._key)
+            host.fault = outcome.detail
+            if outcome.lasting:
+                host.failed(self.timing, lasting=True)
+            elif outcome.reason not in _OF_ENDPOINT:
+                host.succeeded()
+            elif outcome.reason != "budget" and host.down_since is not None:
+                call.fault = outcome
+                continue
+            return outcome
 
-    async def _attempt(self, call: _Pending, deadline: asyncio.Timeout) -> Outcome | AttemptFault:
-        """Wait for everything a call needs, then send it."""
-        # The budget comes first: a call that it refuses uses nothing of the rate limits.
-        if not await self._budget.reserve(call.expected):
-            return ChatFailure("budget", self._budget.spent_at, call.attempt)
-        before, sent = call.attempt, None
-        try:
-            await self._requests.take(1)
-            await self._tokens.take(call.expected.tokens)
-            async with self._slots:
-                endpoint = await self._endpoints.next()
-                if not isinstance(endpoint, Endpoint):
-                    self._requests.give_back(1)
-                    self._tokens.give_back(call.expected.tokens)
-                    return call.waiting or endpoint
-                sent = await self._send(call, endpoint, deadline)
-                return sent.result
-        finally:
-            if call.attempt == before:
-                self._budget.release(call.expected)
-            else:
-                self._account(call.expected, sent.used if sent is not None else None)
-
-    def _account(self, expected: Usage, used: Usage | None) -> None:
-        """Settle a call that was sent; one that was cut off has at least used its prompt."""
-        used = used or replace(expected, completion_tokens=0)
-        self._budget.settle(expected, used)
-        self._tokens.give_back(expected.tokens - used.tokens)
-
-    async def _send(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
-        MOST_BYTES.set(self._settings.reply_bytes(call.request))
-        with endpoint.client(call.turn) as client:
-            started = self._begin(call, endpoint, deadline)
-            try:
-                raw = await client.chat.completions.with_raw_response.create(**call.arguments)
-                latency_s = self._timing.clock() - started
-                needs = self._settings.needs_logprobs and call.request.sampling.top_logprobs > 0
-                reply, instead, used = read_reply(
-                    raw.content, latency_s, call.request, needs_logprobs=needs
-                )
-                endpoint.answered(call.turn, asyncio.get_running_loop().time())
-                known = self._settings.names_the_model(reply.model)
-                known = known or await endpoint.lists_one_model(client)
-            except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
-                fault = self._note(fault_from(error, call.attempt), endpoint, started)
-                return _Sent(fault, None if fault.charged else Usage(0, 0))
-        reply = replace(reply, text=without_key(reply.text, self._key))
+    async def _outcome(self, call: Call, host: Host, client: AsyncOpenAI) -> Outcome:
+        """The reply that was received, or why it cannot be used."""
+        assert call.reply is not None  # noqa: S101 - a response without one is a server's fault
+        known = names_the_model(self._endpoint, self._name, call.reply.model)
+        known = known or await host.lists_one_model(client)
+        reply = replace(call.reply, text=without_key(call.reply.text, self._key))
         failure = failure_of(
-            reply, instead, call.request, self._settings, call.attempt, known=known
+            reply,
+            call.instead,
+            call.request,
+            attempts=call.attempts,
+            unknown="" if known else self._name,
+            needs_logprobs=self.needs_logprobs,
         )
-        if failure is None:
-            endpoint.served(started)
-            return _Sent(reply, used)
-        fault = AttemptFault(failure, unwell=failure.lasting)
-        return _Sent(self._note(fault, endpoint, started), used)
+        return failure or reply
 
-    def _begin(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
-        """Record that the call is sent, return the clock's time. Its deadline starts once."""
-        if not call.attempt:
-            call.turn.since = call.turn.sent = asyncio.get_running_loop().time()
-            self._watch(call, deadline)
-        call.attempt += 1
-        call.endpoint, call.waiting = endpoint, None
-        self._counts.add(retries=call.attempt > 1)
-        return self._timing.clock()
+    async def next_host(self) -> Host | ChatFailure:
+        """The endpoint to call now, waiting while all are down; a failure if none is well soon."""
+        while True:
+            now = self.timing.clock()
+            ready = [host for host in self.hosts if host.ready_at <= now]
+            if ready:
+                chosen = min(ready, key=lambda host: len(host.running))
+                if chosen.down_since is not None:  # one call tries it; the others wait on
+                    chosen.ready_at = now + self.timing.cooldown_s
+                return chosen
+            if all(self._given_up(host, now) for host in self.hosts):
+                faults = "; ".join(sorted({host.fault for host in self.hosts}))
+                lasting = all(host.down_since == -math.inf for host in self.hosts)
+                detail = f"no endpoint can be asked at present: {faults}"
+                return ChatFailure("circuit_open", detail, 0, lasting=lasting)
+            await self.timing.sleep(min(host.ready_at for host in self.hosts) - now)
 
-    def _watch(self, call: _Pending, deadline: asyncio.Timeout) -> None:
+    def _given_up(self, host: Host, now: float) -> bool:
+        patience_s = self.timing.patience_s
+        patience_s = patience_s if host.reached else min(patience_s, _UNREACHED_S)
+        return host.down_since is not None and now - host.down_since >= patience_s
+
+    def _watch(self, call: Call) -> None:
         """End the call where its time is over, else look again when it would be."""
         loop = asyncio.get_running_loop()
-        each, most = self._settings.call_deadline_s, self._settings.queue_deadline_s
-        due = min(call.turn.since + each, call.turn.sent + max(each, most))
+        each, most = self._endpoint.deadline_s, self._endpoint.queue_deadline_s
+        due = min(call.since + each, call.sent + max(each, most))
         if due <= loop.time():
-            deadline.reschedule(due)
+            call.deadline.reschedule(due)
         else:
-            call.timer = loop.call_at(due, self._watch, call, deadline)
+            call.timer = loop.call_at(due, self._watch, call)
 
-    def _note(self, fault: AttemptFault, endpoint: Endpoint, started: float) -> AttemptFault:
-        """Update the endpoint's circuit and rest; return the fault without the key."""
-        failure = failure_without_key(fault.failure, self._key)
-        if fault.unwell:
-            arrived = fault.charged or failure.reason != "transport"
-            endpoint.circuit.failed(failure.detail, lasting=failure.lasting, arrived=arrived)
-        elif failure.reason != "rate_limited":
-            endpoint.served(started)
-        if fault.pause_s is not None:
-            endpoint.rest(self._timing.clock(), fault.pause_s, failure.detail)
-        return replace(fault, failure=failure)
-
-    def _overdue(self, call: _Pending) -> ChatFailure:
+    def _overdue(self, call: Call) -> ChatFailure:
         """The failure of a request whose deadline passed: its last fault, else a timeout."""
-        if call.waiting is not None:
-            return call.waiting
-        waited_s = asyncio.get_running_loop().time() - call.turn.sent
+        if call.fault is not None:
+            return call.fault
+        waited_s = asyncio.get_running_loop().time() - call.sent
         detail = f"no reply within {waited_s:,.1f} s"
-        if call.endpoint is not None:
-            call.endpoint.circuit.failed(detail)
-        return ChatFailure("timeout", detail, call.attempt)
+        if isinstance(call.host, Host):
+            call.host.fault = detail
+        return ChatFailure("timeout", detail, call.attempts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """Outcome and usage of one HTTP request; ``used`` is None where no reply came back."""
-
-    result: Outcome | AttemptFault
-    used: Usage | None
-
-
-def fault_from(error: Exception, attempt: int) -> AttemptFault:
-    """The fault behind an exception of sending a request or reading its reply."""
-    import openai
-
-    from resources.chat.one_host import Redirected, ReplyTooLong
-
-    if isinstance(error, Redirected):
-        return AttemptFault(ChatFailure("refused", str(error), attempt, lasting=True), unwell=True)
-    if isinstance(error, ReplyTooLong | Garbled):
-        again = isinstance(error, Garbled) or attempt < _TOO_LONG_ATTEMPTS
-        failure = ChatFailure("server_error", str(error), attempt)
-        return AttemptFault(failure, again, unwell=True, charged=True)
-    if isinstance(error, openai.APIStatusError):
-        return _status_fault(error, attempt)
-    if isinstance(error, openai.APIConnectionError):
-        name = type(error.__cause__ or error).__name__
-        failure = ChatFailure("transport", f"{name}: {error.__cause__ or error}", attempt)
-        return AttemptFault(failure, again=True, unwell=True, charged=name not in _NEVER_SENT)
-    text = f"the request could not be sent ({type(error).__name__}: {error})"
-    return AttemptFault(ChatFailure("refused", text, attempt))
+def reply_bytes(request: ChatRequest, most: int) -> int:
+    """The most bytes that the body of a reply may have, a multiple of what it can need."""
+    likely = request.sampling.top_logprobs
+    tokens = request.sampling.max_tokens * (2 + likely if likely else 1)
+    return min(most, _FRAME_BYTES + _BYTES_A_TOKEN * tokens)
 
 
 def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFailure:
@@ -252,13 +389,29 @@ def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFail
     return replace(failure, detail=detail[:_SHOWN], text=text)
 
 
-def _status_fault(error: "APIStatusError", attempt: int) -> AttemptFault:
+def _failure_from(error: Exception, attempts: int) -> ChatFailure:
+    """What an exception of the openai package says of a request."""
+    match error:
+        case CeilingReached():
+            return ChatFailure("budget", str(error), attempts)
+        case APIStatusError():
+            return _status_failure(error, attempts)
+        case ReplyTooLong():
+            return ChatFailure("server_error", str(error), attempts)
+        case Redirected():
+            return ChatFailure("refused", str(error), attempts, lasting=True)
+        case APIConnectionError():
+            cause = error.__cause__ or error
+            return ChatFailure("transport", f"{type(cause).__name__}: {cause}", attempts)
+    text = f"the request could not be sent ({type(error).__name__}: {error})"
+    return ChatFailure("refused", text, attempts)
+
+
+def _status_failure(error: APIStatusError, attempts: int) -> ChatFailure:
     status = error.status_code
-    text = f"HTTP {status}: {error.message}"
-    busy = status == HTTPStatus.TOO_MANY_REQUESTS
-    if busy or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        failure = ChatFailure("rate_limited" if busy else "server_error", text, attempt)
-        pause_s = retry_after_s(error.response.headers)
-        return AttemptFault(failure, again=True, unwell=not busy, pause_s=pause_s)
-    failure = ChatFailure("refused", text, attempt, lasting=status in _LASTING)
-    return AttemptFault(failure, unwell=failure.lasting)
+    text = error.message if _UNREAD in error.response.headers else f"HTTP {status}: {error.message}"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return ChatFailure("rate_limited", text, attempts)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ChatFailure("server_error", text, attempts)
+    return ChatFailure("refused", text, attempts, lasting=status in _LASTING)

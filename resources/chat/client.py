@@ -14,24 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import Counts, batch_progress
-from resources.chat.calls import Caller, Outcome
+from resources.chat.budget import Counts, Timing, batch_progress
 from resources.chat.connection import LoopThread, clean_key
-from resources.chat.endpoints import Timing
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
-from resources.chat.settings import ChatSettings
-from resources.chat.wire import KeyedRequest, readable, request_key
+from resources.chat.wire import KeyedRequest, Outcome, as_sent, readable, request_key
+
+if TYPE_CHECKING:
+    from resources.chat.calls import Caller
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is repeated once
 _CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
-Access = tuple[tuple[str, ...], SecretStr | None]
+Access = tuple[Sequence[str], SecretStr | None]
 """Endpoints and their key."""
 
 
@@ -40,26 +41,33 @@ class ChatClient:
 
     def __init__(
         self,
-        settings: ChatSettings,
+        endpoint: Endpoint,
         data: Path | None,
-        key: SecretStr | None = None,
-        timing: Timing | None = None,
-        *,
         find_access: Callable[[], Access] | None = None,
+        *,
+        find_revision: Callable[[], str] | None = None,
+        sent_as: str = "",
+        needs_logprobs: bool = True,
+        timing: Timing | None = None,
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
 
-        ``key`` stays in memory and is removed from whatever endpoints say. ``find_access`` takes
-        the place of the settings' endpoints and ``key``; it is called before the first request
-        that is sent, and may start a server.
+        ``find_access`` gives the URLs and the key, by default the URLs of ``endpoint`` and none; it
+        is called before the first request that is sent, and may start a server. The key stays in
+        memory and is removed from whatever endpoints say. ``find_revision`` gives the revision of
+        stored replies at the first use, in place of the endpoint's; ``sent_as`` is the model's name
+        in requests, where it is not that of its stored replies. With ``needs_logprobs`` a reply
+        without requested log probabilities is a failure.
 
         Raises:
-            ConfigError: no header can carry the key.
+            ConfigError: the ceiling in money has no price.
         """
-        key = clean_key(key)
-        self._settings, self._data = settings, data
-        # A closure, so that no attribute of the client shows the key.
-        self._find_access = find_access or (lambda: (settings.endpoints, key))
+        if endpoint.dollars and endpoint.price is None:
+            raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
+        self._endpoint, self._data = endpoint, data
+        self._find_access = find_access or (lambda: (endpoint.base_url, None))
+        self._find_revision = find_revision or (lambda: endpoint.revision)
+        self._sent_as, self._needs_logprobs = sent_as, needs_logprobs
         self._timing = timing or Timing()
         self.counts = Counts()
         """What was done since this object was made."""
@@ -83,8 +91,8 @@ class ChatClient:
     @property
     def engine(self) -> str:
         """``chat:<model>``, with the revision where one is set."""
-        revision = self._settings.used_revision
-        return f"chat:{self._settings.model}" + (f"@{revision}" if revision else "")
+        revision = self._find_revision()
+        return f"chat:{self._endpoint.model}" + (f"@{revision}" if revision else "")
 
     @property
     def store(self) -> ReplyStore | None:
@@ -95,8 +103,8 @@ class ChatClient:
         """
         with self._opening:
             if self._store is None and self._data is not None and not self._closed:
-                model, revision = self._settings.model, self._settings.used_revision
-                self._store = ReplyStore(self._data / REPLIES_FILE, model, revision)
+                path, revision = self._data / REPLIES_FILE, self._find_revision()
+                self._store = ReplyStore(path, self._endpoint.model, revision)
             return self._store
 
     def details(self) -> Mapping[str, int | float | str]:
@@ -175,10 +183,12 @@ class ChatClient:
     ) -> list[KeyedRequest]:
         if self._closed:
             raise RuntimeError("the chat client was closed")
-        model, revision = self._settings.model, self._settings.used_revision
-        needs = self._settings.needs_logprobs
-        sent = [self._settings.as_sent(request) for request in requests]
-        return [KeyedRequest(request_key(one, model, revision), one, parse, needs) for one in sent]
+        model, revision = self._endpoint.model, self._find_revision()
+        sent = [as_sent(request, self._endpoint) for request in requests]
+        return [
+            KeyedRequest(request_key(each, model, revision), each, parse, self._needs_logprobs)
+            for each in sent
+        ]
 
     def _stored(self, keyed: dict[str, KeyedRequest]) -> dict[str, ChatReply[Any]]:
         """Stored replies that the parser accepts, by key."""
@@ -186,15 +196,24 @@ class ChatClient:
             return {}
         return readable(keyed, self.store.get(list(keyed)))
 
-    def _connected(self) -> tuple[LoopThread, Caller]:
+    def _connected(self) -> "tuple[LoopThread, Caller]":
         """The event loop and the caller on it, made at the first use."""
         with self._connecting:
             if self._connection is None and not self._closed:
-                endpoints, key = self._find_access()
-                if not endpoints:
-                    raise ConfigError(f"no endpoint is set for '{self._settings.model}'")
-                settings = self._settings.at(endpoints)
-                caller = Caller(settings, clean_key(key), self.counts, self._timing)
+                from resources.chat.calls import Caller
+
+                urls, key = self._find_access()
+                if not urls:
+                    raise ConfigError(f"no endpoint is set for '{self._endpoint.model}'")
+                caller = Caller(
+                    self._endpoint,
+                    urls,
+                    clean_key(key),
+                    self.counts,
+                    self._timing,
+                    sent_as=self._sent_as,
+                    needs_logprobs=self._needs_logprobs,
+                )
                 with self._opening:
                     if not self._closed:
                         self._connection = LoopThread("chat-client"), caller
@@ -209,14 +228,13 @@ class ChatClient:
             return loop.run(self._work_off(left, caller, step), left.clear)
 
     async def _work_off(
-        self, left: "deque[KeyedRequest]", caller: Caller, step: Callable[[], None]
+        self, left: "deque[KeyedRequest]", caller: "Caller", step: Callable[[], None]
     ) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
         Emptying ``left`` stops them from starting new ones.
         """
         outcomes: dict[str, Outcome] = {}
-        every = tuple(left)
 
         async def work() -> None:
             while left:
@@ -224,19 +242,15 @@ class ChatClient:
                 outcomes[keyed.key] = await self._answer(keyed, caller)
                 step()
 
-        deadline_s = self._settings.batch_deadline_s
         try:
-            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
-                for _ in range(min(self._settings.concurrency, len(every))):
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._endpoint.concurrency, len(left))):
                     group.create_task(work())
-        except TimeoutError:
-            late = ChatFailure("timeout", f"the batch's deadline of {deadline_s:g} s passed", 0)
-            return {keyed.key: late for keyed in every} | outcomes
         except ExceptionGroup as several:  # the store broke: one worker's error will do
             raise several.exceptions[0] from None
         return outcomes
 
-    async def _answer(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
+    async def _answer(self, keyed: KeyedRequest, caller: "Caller") -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
         while (flight := self._flights.get(keyed.key)) is not None:
             await asyncio.wait([flight])
@@ -257,7 +271,7 @@ class ChatClient:
             flight.cancel()
         return outcome
 
-    async def _send(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
+    async def _send(self, keyed: KeyedRequest, caller: "Caller") -> Outcome:
         """Send, and once more as a repeated request where no reply reads; store the reply."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
@@ -278,7 +292,8 @@ class ChatClient:
             elif outcome.reason not in unread:
                 return outcome
             failure = first = replace(outcome, attempts=attempt)
-            request = self._settings.repeated(request, cut=failure.reason in _CUT_OFF)
+            cut, switch = failure.reason in _CUT_OFF, self._endpoint.style == "qwen"
+            request = as_sent(request.repeated(cut=cut, switch=switch), self._endpoint)
             outcome = None
         return failure
 

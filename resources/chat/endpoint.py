@@ -5,9 +5,9 @@ when its first request needs it.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import dagster as dg
 import polars as pl
@@ -17,7 +17,6 @@ from decomposerl.chat import Sampling
 from decomposerl.endpoint import Endpoint, plain_urls
 from decomposerl.errors import ConfigError
 from resources.chat.reply_store import REPLIES_FILE
-from resources.chat.settings import Ceilings, ChatSettings
 from resources.profile_defaults import ProfileDefaults
 from resources.store.chat_replies import replies_in
 from resources.store.paths import LocalPath
@@ -66,43 +65,30 @@ def open_chat(
     results_dir: str,
     closers: list[Callable[[], None]],
     *,
-    find_urls: Callable[[SecretStr], tuple[str, ...]] | None = None,
-    **settings: Any,  # noqa: ANN401 - of ChatSettings
+    find_urls: Callable[[SecretStr], Sequence[str]] | None = None,
+    find_revision: Callable[[], str] | None = None,
+    sent_as: str = "",
+    needs_logprobs: bool = True,
 ) -> "ChatClient":
     """The client of an endpoint's model; ``closers`` receives what closes it.
 
     It reads the key, and then calls ``find_urls`` with it where the address is not that of the
-    endpoint, with the first request that it sends. ``settings`` are fields of ``ChatSettings`` that
-    the endpoint does not have, or has otherwise.
+    endpoint, with the first request that it sends. All else is as in ``ChatClient``.
     """
     from resources.chat.client import ChatClient
 
-    model = settings.setdefault("model", endpoint.model)
-    of_endpoint = {
-        "revision": endpoint.identity,
-        "served_as": tuple(endpoint.served_as),
-        "structured": endpoint.enforces_schemas,
-        "thinking_style": endpoint.style,
-        "concurrency": endpoint.concurrency,
-        "call_deadline_s": endpoint.deadline_s,
-        "queue_deadline_s": endpoint.queue_deadline_s,
-        "most_reply_bytes": endpoint.most_reply_bytes,
-        "requests_per_minute": endpoint.requests_per_minute or None,
-        "tokens_per_minute": endpoint.tokens_per_minute or None,
-        "prices": {model: endpoint.price} if endpoint.price else {},
-        "ceilings": Ceilings(
-            calls=endpoint.calls or None,
-            tokens=endpoint.tokens or None,
-            money=endpoint.dollars or None,
-        ),
-    }
-
-    def find_access() -> tuple[tuple[str, ...], SecretStr]:
+    def find_access() -> tuple[Sequence[str], SecretStr]:
         key = key_of(endpoint)  # first: without its key no server is started
-        return find_urls(key) if find_urls else tuple(endpoint.base_url), key
+        return find_urls(key) if find_urls else endpoint.base_url, key
 
-    chosen = ChatSettings(**(of_endpoint | settings))
-    client = ChatClient(chosen, Path(results_dir), find_access=find_access)
+    client = ChatClient(
+        endpoint,
+        Path(results_dir),
+        find_access,
+        find_revision=find_revision or (lambda: endpoint.identity),
+        sent_as=sent_as,
+        needs_logprobs=needs_logprobs,
+    )
     closers.append(client.close)
     return client
 

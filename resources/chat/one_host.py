@@ -60,7 +60,12 @@ class OneHost(DefaultAsyncHttpxClient):
 
 
 def openai_client(
-    url: str, key: SecretStr | None, *, deadline_s: float | None = None, retries: int = 0
+    url: str,
+    key: SecretStr | None,
+    http_client: OneHost | None = None,
+    *,
+    deadline_s: float | None = None,
+    retries: int,
 ) -> AsyncOpenAI:
     """A client of the openai package for one address; ``retries`` are the package's own.
 
@@ -71,7 +76,7 @@ def openai_client(
         base_url=url,
         max_retries=retries,
         timeout=deadline_s,
-        http_client=OneHost(url, 2 * deadline_s if deadline_s else None),
+        http_client=http_client or OneHost(url, 2 * deadline_s if deadline_s else None),
     )
 
 

@@ -8,6 +8,7 @@ A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and g
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -21,8 +22,9 @@ from decomposerl.chat import (
     Parse,
     Token,
 )
+from decomposerl.endpoint import Endpoint
+from decomposerl.errors import ConfigError
 from resources.chat.budget import Usage
-from resources.chat.settings import ChatSettings, effort_of
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
@@ -30,22 +32,81 @@ _DIGITS = 400  # a number with more digits is no finite float
 
 # An endpoint that fails one request in this way fails all.
 _LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
+_SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
+_DATE = r"(-\d{4}-\d{2}-\d{2})?"
+# The least reasoning effort that OpenAI's reasoning models accept. Others (pro, chat and codex
+# variants, later families) are not known: the client refuses to switch their thinking off.
+_LEAST_EFFORT = {
+    rf"(o1|o3|o3-mini|o4-mini){_DATE}": "low",
+    rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
+    rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
+}
 _UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot be stored"
+
+
+Outcome = ChatReply[Any] | ChatFailure
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
     """The body of a reply is not a chat completion; the endpoint is at fault."""
 
 
-def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]:
-    """Arguments of ``create`` for a request that went through ``ChatSettings.as_sent``.
+def effort_of(model: str, *, thinking: bool) -> str:
+    """The ``reasoning_effort`` that switches a model's thinking on, or off as far as it goes.
 
-    A conversation that ends with the assistant's turn requests its continuation, as vLLM
-    supports it.
+    Raises:
+        ConfigError: it is to be switched off, and what the model accepts is not known.
     """
-    sampling, style = request.sampling, settings.thinking_style
+    if thinking:
+        return "medium"
+    for names, least in _LEAST_EFFORT.items():
+        if re.fullmatch(names, model.rpartition("/")[2]):
+            return least
+    raise ConfigError(
+        f"how to switch off the thinking of '{model}' is not known (it is for o1, o3, o4-mini, "
+        "gpt-5 and gpt-5.1 with their mini and nano); leave thinking at its default"
+    )
+
+
+def as_sent(request: ChatRequest, endpoint: Endpoint) -> ChatRequest:
+    """The request as it is sent, without what the endpoint does not support.
+
+    Its canonical text is the key of the answer, so replies with and without an enforced
+    schema, for example, are never confused.
+
+    Raises:
+        ConfigError: thinking is to be switched in a way that the model does not know.
+    """
+    style = endpoint.style
+    if request.schema is not None and not endpoint.enforces_schemas:
+        request = replace(request, schema=None)
+    if request.thinking is not None and style == "none":
+        request = replace(request, thinking=None)
+    if style != "qwen" or request.thinking is False:
+        request = replace(request, thinking_tokens=None)
+    if style == "openai":
+        if request.thinking is not None:
+            effort_of(endpoint.model, thinking=request.thinking)
+        plain = replace(request.sampling, temperature=1.0, top_p=1.0, stop=())
+        request = replace(request, sampling=plain)
+    return request
+
+
+def names_the_model(endpoint: Endpoint, sent_as: str, reported: str) -> bool:
+    """Whether a reply that reports this model name comes from the requested model."""
+    own = re.fullmatch(re.escape(endpoint.model) + _SNAPSHOT, reported)
+    return own is not None or reported in (*endpoint.served_as, sent_as)
+
+
+def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict[str, Any]:
+    """Arguments of ``create`` for a request that went through ``as_sent``.
+
+    ``sent_as`` is the model's name in requests. A conversation that ends with the assistant's turn
+    requests its continuation, as vLLM supports it.
+    """
+    sampling, style = request.sampling, endpoint.style
     arguments: dict[str, Any] = {
-        "model": settings.wire_name,
+        "model": sent_as,
         "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
     }
     if style == "openai":
@@ -67,7 +128,7 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
     further = _of_template(request)
     if request.thinking is not None and style == "openai":
-        arguments["reasoning_effort"] = effort_of(settings.model, thinking=request.thinking)
+        arguments["reasoning_effort"] = effort_of(endpoint.model, thinking=request.thinking)
     elif request.thinking is not None:
         switched = {"enable_thinking": request.thinking}
         further["chat_template_kwargs"] = further.get("chat_template_kwargs", {}) | switched
@@ -131,22 +192,23 @@ def failure_of(
     reply: ChatReply[None],
     instead: str,
     request: ChatRequest,
-    settings: ChatSettings,
-    attempts: int,
     *,
-    known: bool,
+    attempts: int,
+    unknown: str,
+    needs_logprobs: bool,
 ) -> ChatFailure | None:
     """Why a reply cannot be used, None where it can.
 
-    ``instead`` is what came for its text; ``known``: it is of the model that was asked for.
+    ``instead`` is what came for its text; ``unknown`` is the model that was asked for where the
+    reply is of another.
     """
 
     def failure(reason: FailureReason, detail: str) -> ChatFailure:
         return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
 
-    if not known:
+    if unknown:
         line = f"served_as = [{json.dumps(reply.model)}]"
-        detail = f"asked for {settings.wire_name!r}, the endpoint serves {reply.model!r}"
+        detail = f"asked for {unknown!r}, the endpoint serves {reply.model!r}"
         return failure("wrong_model", f"{detail}; if they are the same model, add {line}")
     if not _is_storable(reply):
         return failure("unparsable", _UNSTORABLE)
@@ -157,7 +219,7 @@ def failure_of(
             ended = f" and {budget} ended: raise thinking_tokens, or the limit of its replies"
         content = f"{instead or 'no text came'}{ended}"
         return failure("empty", f"{content}; {reply.completion_tokens} tokens were used")
-    if settings.needs_logprobs and _lacks_logprobs(reply, request):
+    if needs_logprobs and _lacks_logprobs(reply, request):
         return failure("no_logprobs", "the reply carries no log probabilities of its first token")
     # A request for one token with its log probabilities ends at its budget on purpose.
     if reply.finish_reason == "length" and not _is_one_token(request):

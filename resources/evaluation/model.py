@@ -528,13 +528,13 @@ class EntryEngine:
         started = self.server(loaded, adapter)
         # Called after chat.close: waiting threads would start it again.
         model.closers.append(model.shared.stop)
+        recorded = "+".join(filter(None, (base, adapter.digest if adapter else "")))
         return open_chat(
-            entry,
+            entry.model_copy(update={"model": name, "thinking_style": entry.style}),
             model.results_dir,
             model.closers,
             find_urls=lambda key: self._urls(started, adapter, key, needed_context),
-            model=name,
-            revision="+".join(filter(None, (base, adapter.digest if adapter else ""))),
+            find_revision=lambda: recorded,
             sent_as=adapter.served_name if adapter else "",
             needs_logprobs=needs_logprobs,
         )

@@ -34,8 +34,8 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.runner import MethodPrompts, Reply
-from resources.judge.rule_document import answering, asks_yes_or_no, read_document, verdict
-from resources.judge.rule_words import read, share
+from resources.judge.rule_judge import answering, asks_yes_or_no, verdict
+from resources.judge.rule_words import read, read_document, share
 
 RULES = 4
 """Raised whenever the rules change, so that stored claims are not mixed."""

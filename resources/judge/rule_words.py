@@ -10,9 +10,12 @@ a word family (write, author) and in longer forms (play, player).
 
 import html
 import re
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
 
 from decomposerl.normal_form import normalised
 from decomposerl.text.families import FAMILY
@@ -20,96 +23,74 @@ from decomposerl.text.names import Word, name_runs
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import STOP_WORDS, WORD, parse, stem, word_set
 
+_DATA: dict[str, str] = tomllib.loads(
+    files(__package__).joinpath("rule_words.toml").read_text("utf-8")
+)
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """A regular expression of ``rule_words.toml``."""
+    return re.compile(_DATA[name], re.IGNORECASE | re.VERBOSE)
+
+
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKS = re.compile(
     r"[¹²³⁰-⁹]+|\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\]|\(?\bQ\s?\d+\b\)?|[*`#]+|(?<!\w)_+|_+(?!\w)"
 )
-_OUR_TAGS = (
-    r"think|questions?|answers?|verification|claim|document|evidence\w*|sentence|verdict|ruling"
-    r"|reasoning|label|score|reward|criteria|system|user|assistant|instructions?"
-)
+_OUR_TAGS = "".join(_DATA["tags"].split())
 _FORGED = re.compile(
-    rf"<\s*(?P<tag>{_OUR_TAGS})\s*>[^<>]{{0,60}}</\s*(?P=tag)\s*>|<\s*/?\s*(?:{_OUR_TAGS})\b[^<>]{{0,80}}>|<\|[^<>|]{{0,40}}\|>|<!--.{{0,200}}?-->|\[/?(?:INST|SYS)\]|<</?SYS>>",
+    rf"<\s*(?P<tag>{_OUR_TAGS})\s*>[^<>]{{0,60}}</\s*(?P=tag)\s*>"
+    rf"|<\s*/?\s*(?:{_OUR_TAGS})\b[^<>]{{0,80}}>"
+    r"|<\|[^<>|]{0,40}\|>|<!--.{0,200}?-->|\[/?(?:INST|SYS)\]|<</?SYS>>",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
-_ORDER = re.compile(
-    r"""
-    # set what came before aside
-    \b(?:ignore|disregard|forget|override|bypass|overrule)\b [^.!?\n]{0,60}
-        \b(?:instructions?|prompts?|rules|guidelines|criteria|rubric|checklist|above|prior
-        |previous|earlier|everything|document|context)\b
-    | \b(?:new|updated|real|hidden|secret)\ (?:system\ )?(?:instructions?|prompts?)\b
-    | \b(?:end|start|beginning)\ of\ (?:the\ )?(?:document|prompt|answers|evidence|context)\b
-    # rule so and so
-    | ^\W*(?:(?:please|now|just|simply|you\ must|you\ should)\ )*
-        (?:output|respond|reply|return|print|emit|rule|mark|grade|rate|score|label|declare|judge
-        |predict|classify|treat|consider|accept|answer|say|write|give|set|assign)\s+
-        (?:(?:with|only|exactly|just|the|this|that|it|everything|all|as|a|answer|question|claim
-        |is|verdict|number|digit)\W+)*
-        ["'“‘(\[{]*(?:[01]\b|yes\b|true\b|correct\b|answerable\b|atomic\b|supported\b|refuted\b
-        |not[ _]?enough|full\ marks|10\ ?/\ ?10|100\ ?%)
-    | \b(?:output|respond|reply|return|print|rule|ruling|mark|grade|rate|score|label|declare|judge
-        |predict|classify|treat|consider|choose|say|set|accept)\b [^.!?\n]{0,50}
-        (?-i:\b(?:Supported|Refuted|NotEnoughInfo|NOT_ENOUGH_INFO|SUPPORTED|REFUTED)\b
-        |\b(?:fully|as|is)\ correct\b)
-    | \b(?:output|respond|reply|ruling)\W+(?:with\W+)?["']?[01]\b
-    # a reply in the judge's place
-    | ^\W*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\W*$
-    | ["'“‘«„]\s*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\s*["'”’»]
-    | \b(?:wrong|right|correct|true)\ (?:verdict|ruling|label)\b
-    | \b(?:this|the|every|each)\ (?:answer|question)\ is\ (?:\w+\ (?:and\ )?)?
-        (?:correct|answerable|atomic|true)\b
-    | \b(?:reward|score|rating|grade)\s*[:=]\s*\d
-    | \b(?:ruling|verdict|correctness|answerab\w+|atomicity|coverage|final\ (?:answer|label))
-        \s*(?:is|are|=|:|->|should\ be|must\ be)\s*
-        ["'“‘(\[{]*(?:[01]\b|yes\b|true\b|correct\b|supported\b|refuted\b|not[ _]?enough)
-    | \b(?:is_question|single_focus|no_conjunctions|verifiable|grounded)\s*[:=]
-    | [{,]\s*["']?(?:verdict|value|ruling|label|score|answer)["']?\s*:
-    # whom it is addressed to
-    | \b(?:dear|attention|note\ to|message\ to|hey|hello)\b [^.!?\n]{0,20}
-        \b(?:judge|grader|evaluator|verifier|rater|llm|ai|model|assistant)\b
-    | \b(?:you\ are|act\ as|pretend)\b [^.!?\n]{0,30}
-        \b(?:judge|grader|evaluator|language\ model|assistant|rater)\b
-    | ^\W*(?:system|assistant|user|developer|human|admin\w*)\b (?:\ \w+){0,2} \s*:
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
+_ORDER = pattern("orders")
 _FEW = 3
 """Words before an order that say nothing by themselves, at most."""
+LEAD = re.compile(
+    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
+    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
+    re.IGNORECASE,
+)
+"""A yes or no that opens an answer."""
+FRAME_WORDS = frozenset(map(stem, word_set(_DATA["frame"])))
+"""Stems that talk about the document, not about the world."""
+_RUNNING = re.compile(r"\w+")
+_YEAR = re.compile(r"1\d{3}|20\d{2}")
+_ROOT, _LONGER = 4, 4
+"""Letters that two forms of a plain word share at least, and that one has more at most."""
+_NAME_WEIGHT = 2
+_ARTICLES = {"the", "a", "an", "its", "his", "her", "their"}
+_CANDIDATES = 8
+"""Sentences with most words in common that are also compared loosely."""
 
 
-@dataclass(frozen=True, slots=True)
-class CleanText:
-    """The sentences that are left; ``orders`` is whether words to a judge were taken away."""
+class CleanText(NamedTuple):
+    """The sentences that are left, also in one line; ``orders``: words to a judge are gone."""
 
     sentences: tuple[str, ...]
+    text: str
     orders: bool
-
-    @property
-    def text(self) -> str:
-        """The sentences in one line."""
-        return " ".join(self.sentences)
 
 
 @lru_cache(maxsize=4096)
 def clean(text: str) -> CleanText:
-    """Take ``text`` apart; forged tags and orders go.
-
-    An order goes from its first word to the end of its sentence.
-    """
-    plain = normalised("NFKC", _MARKS.sub(" ", _INVISIBLE.sub("", _unescaped(text))))
+    """Take ``text`` apart; forged tags and orders go."""
+    # Entities may be escaped twice.
+    text = html.unescape(html.unescape(text)) if "&" in text else text
+    plain = normalised("NFKC", _MARKS.sub(" ", _INVISIBLE.sub("", text)))
     bare = _FORGED.sub("\n", plain)
     kept: list[str] = []
     orders = bare != plain
     for sentence in split_sentences(_TAG.sub(" ", bare)):
         order = _ORDER.search(sentence)
-        orders = orders or order is not None
-        rest = sentence if order is None else _before_order(sentence, order.start())
-        rest = " ".join(rest.split())
+        if order is not None:
+            orders, sentence = True, _before_order(sentence, order.start())  # noqa: PLW2901
+        rest = " ".join(sentence.split())
         if any(map(str.isalnum, rest)):
             kept.append(rest)
-    return CleanText(tuple(kept), orders)
+    return CleanText(tuple(kept), " ".join(kept), orders)
 
 
 def _before_order(sentence: str, index: int) -> str:
@@ -119,38 +100,7 @@ def _before_order(sentence: str, index: int) -> str:
     return "" if leads_up else sentence[:index]
 
 
-def _unescaped(text: str) -> str:
-    """Entities as characters, also where they were escaped twice."""
-    return html.unescape(html.unescape(text)) if "&" in text else text
-
-
-LEAD = re.compile(
-    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
-    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
-    re.IGNORECASE,
-)
-"""A yes or no that opens an answer."""
-_YEAR = re.compile(r"1\d{3}|20\d{2}")
-_ROOT, _LONGER = 4, 4
-"""Letters that two forms of a plain word share at least, and that one has more at most."""
-_NAME_WEIGHT = 2
-FRAME_WORDS = frozenset(
-    map(
-        stem,
-        word_set(
-            "document text evidence passage article source page excerpt snippet table list lists "
-            "listed state states stated say says said mention mentions mentioned give gives given "
-            "show shows according confirm confirms confirmed explicitly clearly directly indicates "
-            "specified claim question answer true false therefore thus currently provided based "
-            "specifically describes described notes called actually instead fact same also"
-        ),
-    )
-)
-"""Stems that talk about the document, not about the world."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A value: the word before it ("in" for any year), its kind (name, year, number), its stem."""
 
     before: str
@@ -158,11 +108,12 @@ class Slot:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Statement:
     """One sentence. ``names``, ``numbers`` and ``plain`` are stems and do not overlap.
 
-    ``content`` holds all stems, ``values`` names and numbers.
+    ``content`` holds all stems, ``values`` names and numbers, ``topic`` all but the plain words
+    that talk about the document.
     """
 
     text: str
@@ -171,14 +122,10 @@ class Statement:
     plain: frozenset[str]
     content: frozenset[str]
     values: frozenset[str]
+    topic: frozenset[str]
     words: frozenset[str]
     slots: tuple[Slot, ...]
     negated: bool
-
-    @property
-    def topic(self) -> frozenset[str]:
-        """Its stems without plain words that talk about the document."""
-        return self.content - (FRAME_WORDS & self.plain)
 
 
 @lru_cache(maxsize=50_000)
@@ -187,33 +134,28 @@ def read(sentence: str) -> Statement:
     parsed = parse(sentence)
     tokens = WORD.findall(sentence)
     names = parsed.names | _opening_names(tokens)
+    content, values = parsed.content | names, names | parsed.numbers
+    plain = parsed.content - values
+    slots = tuple(_slots(tokens, names))
     return Statement(
-        text=sentence,
-        names=names,
-        numbers=parsed.numbers,
-        plain=parsed.content - names - parsed.numbers,
-        content=parsed.content | names,
-        values=names | parsed.numbers,
-        words=parsed.words,
-        slots=tuple(_slots(tokens, names)),
-        negated=parsed.negated,
+        *(sentence, names, parsed.numbers, plain, content, values, content - (FRAME_WORDS & plain)),
+        *(parsed.words, slots, parsed.negated),
     )
 
 
 def weight(stems: Iterable[str], of: Statement) -> int:
     """Names and numbers of ``of`` count twice."""
-    values = of.values
-    return sum(_NAME_WEIGHT if root in values else 1 for root in stems)
+    return sum(_NAME_WEIGHT if root in of.values else 1 for root in stems)
 
 
 def shared(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
     """The ``wanted`` stems of ``of`` that ``by`` holds; values exactly, plain words loosely."""
-    found = wanted & by
-    loose = (wanted - found) & of.plain
+    held = wanted & by
+    loose = (wanted - held) & of.plain
     if not loose:
-        return found
+        return held
     families, starts = _index(by)
-    return found | {
+    return held | {
         root
         for root in loose
         if FAMILY.get(root) in families
@@ -224,16 +166,14 @@ def shared(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozens
 
 def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
     """Weight of the ``wanted`` stems of ``of`` that ``by`` holds, 0..1; 1 where none is."""
-    if not wanted:
-        return 1.0
-    return weight(shared(wanted, of, by), of) / weight(wanted, of)
+    return weight(shared(wanted, of, by), of) / weight(wanted, of) if wanted else 1.0
 
 
 @lru_cache(maxsize=4096)
 def _index(by: frozenset[str]) -> tuple[frozenset[int], frozenset[str]]:
     """The families of ``by``, and the shorter forms of its stems."""
     families = frozenset(FAMILY[root] for root in by if root in FAMILY)
-    return families, frozenset(one[:end] for one in by for end in _shorter(one))
+    return families, frozenset(root[:end] for root in by for end in _shorter(root))
 
 
 def _shorter(root: str) -> range:
@@ -247,10 +187,9 @@ def _opening_names(tokens: list[str]) -> frozenset[str]:
     run = next(iter(name_runs(opening)), None) if opening else None
     if run is None or run[0] > 0:
         return frozenset()
-    lower = [token.lower() for token in tokens[: run[1]]]
-    return frozenset(
-        stem(token) for token in lower if token not in STOP_WORDS and not stem(token)[0].isdigit()
-    )
+    lower = (token.lower() for token in tokens[: run[1]])
+    roots = (stem(token) for token in lower if token not in STOP_WORDS)
+    return frozenset(root for root in roots if not root[0].isdigit())
 
 
 def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
@@ -271,7 +210,50 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
 
 def _before(lower: list[str], at: int) -> str:
     """The word before a value, articles passed over; empty at the start."""
-    index = at - 1
-    while index >= 0 and lower[index] in {"the", "a", "an", "its", "his", "her", "their"}:
-        index -= 1
-    return lower[index] if index >= 0 else ""
+    return next((word for word in reversed(lower[:at]) if word not in _ARTICLES), "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A document's statements in order, all their stems, and its words as one text.
+
+    ``holders``: for each stem the numbers of the statements that hold it, in order.
+    """
+
+    sentences: tuple[Statement, ...]
+    holders: Mapping[str, Sequence[int]]
+    everything: frozenset[str]
+    running: str
+
+    def window(self, wanted: frozenset[str], of: Statement, most: int) -> list[Statement]:
+        """At most ``most`` sentences that together hold most of ``wanted``, best first."""
+        chosen: list[Statement] = []
+        rest = wanted
+        while rest and len(chosen) < most:
+            holding = {at for root in rest for at in self.holders.get(root, ())}
+            exact = [self.sentences[at] for at in sorted(holding)]
+            near = sorted(exact, key=lambda each: -weight(rest & each.content, of))[:_CANDIDATES]
+            if not near:
+                break
+            scored = [(shared(rest, of, each.content), each) for each in near]
+            held, best = max(scored, key=lambda pair: (weight(pair[0], of), -len(pair[1].content)))
+            chosen.append(best)
+            rest -= held
+        return chosen
+
+
+@lru_cache(maxsize=64)
+def read_document(text: str) -> Document:
+    """Take a document apart; calls about one document come together."""
+    cleaned = clean(text)
+    sentences = tuple(map(read, cleaned.sentences))
+    holders: dict[str, list[int]] = {}
+    for at, sentence in enumerate(sentences):
+        for root in sentence.content:
+            holders.setdefault(root, []).append(at)
+    return Document(sentences, holders, frozenset(holders), running(cleaned.text))
+
+
+def running(text: str) -> str:
+    """The words in order, lower-case, a space around each."""
+    return f" {' '.join(_RUNNING.findall(text.lower()))} "

@@ -36,8 +36,8 @@ from fakes import BagOfWordsEmbedder
 from fault_server import MODEL, UNKNOWN_KEY, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
+from resources.chat.budget import Timing
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
 from resources.training.data import Completion
@@ -179,9 +179,9 @@ def test_a_judge_that_cannot_answer_is_no_reward():
 @contextmanager
 def asking(served: FaultServer, **changes: object) -> Iterator[RewardService]:
     """A service whose judge is at an endpoint and is asked for coverage alone."""
-    client = ChatClient(chat_settings(served.url, attempts=1, **changes), None)
-    with client:
-        judge = ChatJudge(client, load_judge_prompts())
+    timing = Timing(retries=0, cooldown_s=0.05, patience_s=0.05)
+    with ChatClient(chat_settings(served.url, **changes), None, timing=timing) as chat:
+        judge = ChatJudge(chat, load_judge_prompts())
         yield service(judge, settings=RewardSettings(COVERAGE))
 
 
@@ -205,7 +205,7 @@ def test_a_ceiling_of_calls_holds_over_all_requests():
     """What it refuses is an error that says so, never a value."""
     with (
         FaultServer(usual=SUPPORTED) as served,
-        asking(served, concurrency=1, ceilings=Ceilings(calls=12)) as one,
+        asking(served, concurrency=1, calls=12) as one,
     ):
         replies = [one.answer(body(*rows(group))) for group in groups()]
         assert 12 == len(served.asked)
@@ -218,10 +218,9 @@ def test_an_outage_ends_with_its_request():
     """The next request is scored, even if the judge refused the key until it was given up."""
     trace = "<question>Who?</question><answer>Number {}.</answer>"
     many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
-    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
     with (
         FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
-        asking(served, **patience) as one,
+        asking(served) as one,
     ):
         status, reply = one.answer(body(*many))
         assert HTTPStatus.SERVICE_UNAVAILABLE == status

@@ -33,7 +33,7 @@ SEEDS = {
         CYCLE,
     ),
     "an endpoint that knows the client": (
-        "resources/chat/endpoints.py",
+        "resources/chat/wire.py",
         late("resources.chat.client"),
         CYCLE,
     ),

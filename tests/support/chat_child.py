@@ -27,7 +27,7 @@ def batch(url: str, data: Path, size: int) -> None:
     children ignore it.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with ChatClient(settings(url, concurrency=IN_FLIGHT, call_deadline_s=300.0), data) as chat:
+    with ChatClient(settings(url, concurrency=IN_FLIGHT, deadline_s=300.0), data) as chat:
         chat.complete([request(number) for number in range(size)])
 
 

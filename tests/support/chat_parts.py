@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 from typing import Any
 
 import polars as pl
@@ -19,11 +18,11 @@ from decomposerl.chat import (
     Template,
     Token,
 )
+from decomposerl.endpoint import Endpoint
 from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
-from resources.chat.endpoints import Timing
+from resources.chat.budget import Timing
 from resources.chat.reply_store import ReplyStore
-from resources.chat.settings import ChatSettings
 from resources.store.chat_replies import replies_in
 
 PLAIN = Sampling(max_tokens=50)
@@ -36,10 +35,10 @@ def request(number: int, **changes: object) -> ChatRequest:
     return ChatRequest((Message("system", "Be brief."), Message("user", f"q {number}")), **made)
 
 
-def settings(*urls: str, **changes: object) -> ChatSettings:
-    """Settings for the fault server's model; the deadline is short, three attempts."""
-    short: dict[str, Any] = {"attempts": 3, "call_deadline_s": 20.0, "concurrency": 16}
-    return ChatSettings(model=MODEL, endpoints=urls, **(short | changes))
+def settings(*urls: str, **changes: object) -> Endpoint:
+    """The fault server's model; the deadline is short."""
+    short: dict[str, Any] = {"deadline_s": 20.0, "concurrency": 16}
+    return Endpoint(model=MODEL, base_url=urls, **(short | changes))
 
 
 def reply(text: str, **changes: object) -> ChatReply:
@@ -94,9 +93,9 @@ class MadeUpTime:
         self.now += seconds
         await asyncio.sleep(0)
 
-    def timing(self) -> Timing:
-        """As the client takes it, with fixed dice."""
-        return Timing(lambda: self.now, self.sleep, Random(1))
+    def timing(self, **changes: Any) -> Timing:  # noqa: ANN401 - of Timing
+        """As the client takes it."""
+        return Timing(lambda: self.now, self.sleep, **changes)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

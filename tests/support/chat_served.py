@@ -3,17 +3,35 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
 
 from chat_parts import MadeUpTime, frame_of, settings
 from fault_server import WELL, Answer, FaultServer
 from resources.chat.client import ChatClient
 
+WAITS = ("retries", "cooldown_s", "patience_s")
+
 
 def client(
-    url: str, data: Path | None = None, time: MadeUpTime | None = None, **changes: object
+    url: str,
+    data: Path | None = None,
+    time: MadeUpTime | None = None,
+    key: str = "",
+    **changes: Any,  # noqa: ANN401 - of the endpoint, the client and its timing
 ) -> ChatClient:
-    """A client of the server at ``url``."""
-    return ChatClient(settings(url, **changes), data, timing=(time or MadeUpTime()).timing())
+    """A client of the server at ``url``; two retries of a call."""
+    waits = {name: changes.pop(name) for name in WAITS if name in changes}
+    logprobs = changes.pop("needs_logprobs", True)
+    chosen = settings(url, **changes)
+    return ChatClient(
+        chosen,
+        data,
+        lambda: (chosen.base_url, SecretStr(key) if key else None),
+        needs_logprobs=logprobs,
+        timing=(time or MadeUpTime()).timing(**{"retries": 2, **waits}),
+    )
 
 
 @contextmanager
@@ -22,7 +40,7 @@ def served_chat(
     usual: Answer = WELL,
     data: Path | None = None,
     time: MadeUpTime | None = None,
-    **changes: object,
+    **changes: Any,  # noqa: ANN401 - as above
 ) -> Iterator[tuple[FaultServer, ChatClient]]:
     """A server and a client of it."""
     with FaultServer(script, usual) as served, client(served.url, data, time, **changes) as chat:

@@ -42,7 +42,7 @@ def replying(text: str | None, finish: str = "stop", **message: object) -> Answe
 WELL = Answer()
 SLOW = Answer(delay_s=0.05)
 BUSY = Answer(429, {"Retry-After": "0.05"}, b'{"error": {"message": "too fast"}}')
-BROKEN = Answer(500, {}, b'{"error": {"message": "out of memory"}}')
+BROKEN = Answer(500, {"Retry-After": "0.001"}, b'{"error": {"message": "out of memory"}}')
 REFUSED = Answer(400, {}, b'{"error": {"message": "prompt too long"}}')
 UNKNOWN_KEY = Answer(401, {}, b'{"error": {"message": "wrong key"}}')
 HANGING = Answer(delay_s=3_600.0)

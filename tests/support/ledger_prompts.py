@@ -22,6 +22,7 @@ from decomposerl.baselines.method import (
     Verification,
 )
 from decomposerl.chat import Sampling
+from decomposerl.endpoint import Endpoint
 from decomposerl.judge.call import JudgeCall
 from decomposerl.prompts.judge import JudgeSettings
 from decomposerl.prompts.policy import policy_messages
@@ -30,7 +31,6 @@ from fault_server import MODEL, FaultServer, replying
 from ledger import digest
 from ledger_inputs import INPUTS
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import CallSettings, ChatCaller, MethodPrompts
@@ -176,8 +176,8 @@ def _bodies(server: FaultServer) -> dict[str, Any]:
 
 
 def _client(server: FaultServer, *, logprobs: bool = False) -> ChatClient:
-    settings = ChatSettings(model=MODEL, endpoints=(server.url,), needs_logprobs=logprobs)
-    return ChatClient(settings, None)
+    endpoint = Endpoint(model=MODEL, base_url=(server.url,))
+    return ChatClient(endpoint, None, needs_logprobs=logprobs)
 
 
 def policy_prompts() -> dict[str, str]:

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template, Token
+from decomposerl.endpoint import Endpoint
 from decomposerl.prompts.template import inline_prompt
 from decomposerl.prompts.verifier import VerifierForm
-from resources.chat.settings import ChatSettings
 from resources.chat.wire import arguments_of, request_key
 
 PROMPT = inline_prompt("verifier", {"system": "Be strict.", "user": "{document}\nClaim: {claim}"})
@@ -41,7 +41,7 @@ def test_evidence_may_be_a_document_of_the_chat_template():
     """In vLLM's fields; the claim is the assistant's whole message, then the reply begins."""
     form = VerifierForm(None, template='{"guardian_config": {"criteria_id": "groundedness"}}')
     asked = form.request("Ice melts.", "It melts.")
-    sent = arguments_of(asked, ChatSettings(model="m"))
+    sent = arguments_of(asked, Endpoint(model="m"), "m")
     assert [{"role": "assistant", "content": "It melts."}] == sent["messages"]
     assert {
         "documents": [{"doc_id": "0", "text": "Ice melts."}],

@@ -25,9 +25,9 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.progress import Bar, watched
 from decomposerl.prompts.judge import JudgeSettings
 from fault_server import REASONING, TRUNCATED, Answer, FaultServer, replying, well_text
-from resources.chat.budget import Counts, Usage, batch_progress
+from resources.chat.budget import Counts, batch_progress
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings, effort_of
+from resources.chat.wire import effort_of, names_the_model
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
@@ -112,15 +112,15 @@ def test_access_is_looked_for_with_the_first_request_that_is_sent(tmp_path: Path
             return (served.url,), SecretStr("sk-long-enough")
 
         data = tmp_path / "data"
-        with ChatClient(settings(), data, find_access=lost) as chat:
+        with ChatClient(settings(), data, lost) as chat:
             assert [] == chat.complete([])
             assert not data.exists()
             with pytest.raises(ConfigError, match="no key"):
                 chat.complete([request(1)])
-        with ChatClient(settings(), data, find_access=found) as chat:
+        with ChatClient(settings(), data, found) as chat:
             for number in (1, 1, 2):
                 assert [well_text(f"q {number}")] == texts(chat.complete([request(number)]))
-        with ChatClient(settings(), data, find_access=lost) as chat:
+        with ChatClient(settings(), data, lost) as chat:
             assert [well_text("q 2")] == texts(chat.complete([request(2)]))
         with pytest.raises(ConfigError, match="endpoint"), ChatClient(settings(), data) as chat:
             chat.complete([request(3)])
@@ -178,7 +178,7 @@ def test_a_lasting_fault_is_a_typed_failure_of_one_request(
     """Asked as often as it makes sense, not stored; no other hurt; a later run asks it alone."""
     many = [request(number) for number in range(5)]
     deadline_s = 0.5 if reason == "timeout" else 20.0
-    limits = {"call_deadline_s": deadline_s, "concurrency": 1}
+    limits = {"deadline_s": deadline_s, "concurrency": 1}
     with served_chat([fault] * calls, data=tmp_path, **limits) as (served, chat):
         failure, *replies = chat.complete(many)
         assert isinstance(failure, ChatFailure)
@@ -232,17 +232,6 @@ def test_a_request_that_cannot_be_sent_is_refused():
         outcomes = chat.complete([broken, request(1, schema="{no JSON"), request(2)])
         assert ["refused", "refused", None] == reasons(outcomes)
         assert ["q 2"] == served.prompts
-
-
-def test_a_batch_ends_at_its_deadline_and_keeps_what_came(tmp_path: Path):
-    """What was answered before is returned and stored, what was sent is booked; the rest not."""
-    limits = {"batch_deadline_s": 1.5, "concurrency": 1}
-    with served_chat([server.WELL] * 2, server.HANGING, tmp_path, **limits) as (_, chat):
-        outcomes = chat.complete([request(number) for number in range(4)])
-        assert [None, None, "timeout", "timeout"] == reasons(outcomes)
-        assert 2 == len(stored_texts(chat))
-        sent = Usage.expected(request(2)).prompt_tokens  # of the one that was cut off
-        assert 2 * 15 + sent == chat.counts.tokens
 
 
 # What is sent
@@ -373,10 +362,10 @@ def test_which_model_names_are_the_one_asked_for():
     """Dated snapshots, revisions, names given beforehand, no sibling; its own has the revision."""
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
     same = ("gpt-5", "gpt-5-2025-08-07", "gpt-5-0807", "gpt-5@main", "local")
-    assert same == tuple(name for name in same if asked.names_the_model(name))
-    assert asked.model_copy(update={"sent_as": "short"}).names_the_model("short")
+    assert same == tuple(name for name in same if names_the_model(asked, "gpt-5", name))
+    assert names_the_model(asked, "short", "short")
     others = ("gpt-5-mini", "gpt-5-mini-2025-08-07", "")
-    assert () == tuple(name for name in others if asked.names_the_model(name))
+    assert () == tuple(name for name in others if names_the_model(asked, "gpt-5", name))
     for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
         with client("http://127.0.0.1:1/v1", revision=revision) as chat:
             assert expected == chat.engine
@@ -567,7 +556,7 @@ def test_a_retry_after_a_fault_of_the_endpoint_is_the_same_request():
 def test_the_ceiling_counts_the_longer_request():
     """The expected tokens of the second request are those of its own text."""
     for again, reason in (("", "unparsable"), ("word " * 200, "budget")):
-        with served_chat(usual=replying("bad"), ceilings=Ceilings(tokens=300)) as (_, chat):
+        with served_chat(usual=replying("bad"), tokens=300) as (_, chat):
             assert [reason] == reasons(chat.complete([request(1, again=again)], good))
 
 

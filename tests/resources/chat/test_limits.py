@@ -1,47 +1,32 @@
-"""Pace, queues, retries, circuits, endpoints and ceilings, nearly all in made-up time."""
+"""Pace, queues, retries, endpoints that are down and ceilings, many in made-up time."""
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
 from chat_served import client, reasons, served_chat
 from decomposerl.chat import ChatFailure, ChatReply, Price, Sampling
+from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, Counts, Usage
+from resources.chat.budget import Budget, Counts, Pace, Usage
+from resources.chat.calls import DOWN_AFTER, Caller, Host
 from resources.chat.client import ChatClient
-from resources.chat.endpoints import (
-    LONGEST_PAUSE_S,
-    LONGEST_REST_S,
-    WINDOW,
-    Circuit,
-    Endpoint,
-    Endpoints,
-    Pace,
-    pause_before_retry,
-    retry_after_s,
-)
-from resources.chat.settings import Ceilings
 from strategies import law
 
 ADDRESSES = ("http://a/v1", "http://b/v1", "http://c/v1")
 
 
 ESTIMATE = Usage.expected(request(1))
-PRICED = {"prices": {MODEL: {"prompt": 1, "completion": 1}}}
+PRICED = {"prompt_price": 1, "completion_price": 1}
 
 
-def told_to_rest(seconds: str) -> Answer:
-    """A refusal that says when to come back."""
-    return Answer(429, {"Retry-After": seconds}, b'{"error": {"message": "daily quota"}}')
+QUOTA = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
 
 
 @given(st.integers(1, 600), st.lists(st.integers(1, 5), min_size=1, max_size=50))
@@ -88,75 +73,12 @@ def test_unused_tokens_are_given_back():
     assert [30, 10] == [asyncio.run(take_twice(units)) for units in (0, 20)]
 
 
-@given(st.integers(1, 40), st.integers(0, 99))
-def test_pauses_double_up_to_a_bound(attempt: int, seed: int):
-    """A pause lies between half and all of its bound, which never passes the longest."""
-    bound = min(LONGEST_PAUSE_S, 0.5 * 2 ** (attempt - 1))
-    assert bound / 2 <= pause_before_retry(attempt, Random(seed)) <= bound
-
-
-RETRY_AFTER = {
-    "7": 7.0,
-    "0.5": 0.5,
-    "0": 0.0,
-    "-3": 0.0,
-    "Wed, 01 Jan 2025 00:00:30 GMT": 30.0,
-    "Wed, 01 Jan 99999 00:00:00 GMT": None,
-    "Wed, 01 Jan 2020 00:00:00 GMT": 0.0,
-    "Thu, 01 Jan 1970 00:00:00 GMT": 0.0,
-    "1e12": LONGEST_REST_S,
-    "86400": LONGEST_REST_S,
-    "Wed, 01 Jan 9999 00:00:00 GMT": LONGEST_REST_S,
-    "\u0665": 5.0,
-} | dict.fromkeys(["soon", "", "5, 6", "0x10", "inf", "1e400", "-1e400", "nan", "9" * 5_000])
-
-
-def test_retry_after_is_seconds_or_a_date():
-    """Both forms of the header are read, up to a day; what is no time is as if not there."""
-    now = datetime(2025, 1, 1, tzinfo=UTC)
-    read = {value: retry_after_s({"retry-after": value}, now) for value in RETRY_AFTER}
-    assert read == RETRY_AFTER
-    assert retry_after_s({}, now) is None
-
-
-def test_the_client_waits_as_long_as_it_was_told():
-    """A 429 with ``Retry-After`` rests the endpoint for that long, not for the drawn pause."""
-    time = MadeUpTime()
-    with served_chat([told_to_rest("77")], time=time) as (_, chat):
-        assert [None] == reasons(chat.complete([request(1)]))
-    assert 1_077 <= time.now < 1_090
-
-
-def test_a_rest_of_hours_is_not_waited_for():
-    """The failure says so at once, with the endpoint's seconds and its reason."""
-    time = MadeUpTime()
-    usual = told_to_rest("7200")
-    with served_chat(usual=usual, time=time, concurrency=1) as (served, chat):
-        outcomes = chat.complete([request(number) for number in range(5)])
-        assert ["rate_limited"] * 5 == reasons(outcomes)
-        assert 1 == len(served.asked)
-    assert time.now < 1_100
-    assert isinstance(outcomes[-1], ChatFailure)
-    assert "7,200 s (HTTP 429: " in outcomes[-1].detail
-    assert "daily quota" in outcomes[-1].detail
-
-
-def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
-    """One call every ``circuit_patience_s``; the first that is answered ends the rest."""
-    time, rest = MadeUpTime(), told_to_rest("86400")
-    chosen = {"concurrency": 1, "circuit_patience_s": 60.0, "time": time}
-    with served_chat([rest, rest], **chosen) as (served, chat):
-        counts = []
-        for number in range(4):
-            outcomes = chat.complete([request(3 * number + n) for n in range(3)])
-            counts.append((len(served.asked), reasons(outcomes).count(None)))
-            time.now += 45
-    # After 0 s, 45 s, 90 s (the trial, refused) and 135 s.
-    assert [(1, 0), (1, 0), (2, 0), (2, 0)] == counts
-    with served_chat([rest], **chosen) as (_, chat):
-        chat.complete([request(1)])
-        time.now += 61
-        assert [None] * 3 == reasons(chat.complete([request(n) for n in range(3)]))
+def test_a_quota_of_a_day_is_not_waited_for():
+    """The failure says what the endpoint said, after one call."""
+    with served_chat(usual=QUOTA) as (served, chat):
+        (outcome,) = chat.complete([request(1)])
+    assert ("rate_limited", 1) == (outcome.reason, len(served.asked))
+    assert "daily quota" in outcome.detail
 
 
 @pytest.mark.parametrize(("begun", "waited_s"), [(False, 10), (True, 120)])
@@ -164,25 +86,13 @@ def test_an_address_where_nothing_listens_is_given_up_soon(begun: bool, waited_s
     """After ten seconds; an endpoint that has answered before gets its whole patience."""
     time = MadeUpTime()
     with FaultServer() as served:
-        chosen = settings(served.url, attempts=1, concurrency=1)
-        chat = ChatClient(chosen, None, None, time.timing())
+        chat = client(served.url, None, time, retries=0, concurrency=1)
         if begun:
             assert [None] == reasons(chat.complete([request(0)]))
     with chat:
         found = reasons(chat.complete([request(number) for number in range(1, 60)]))
     assert {"transport", "circuit_open"} == set(found)
     assert waited_s <= time.now - 1_000 < waited_s + 15
-
-
-def test_a_resting_endpoint_leaves_its_calls_to_another():
-    """One endpoint asks for a pause: its call goes to the other without one."""
-    time = MadeUpTime()
-    with FaultServer(usual=told_to_rest("100")) as busy, FaultServer() as free:
-        both = settings(busy.url, free.url, concurrency=1)
-        with ChatClient(both, None, None, time.timing()) as chat:
-            assert [None] * 6 == reasons(chat.complete([request(n) for n in range(6)]))
-        assert (1, 6) == (len(busy.asked), len(free.asked))
-    assert 1_000 == time.now
 
 
 def test_the_least_loaded_endpoint_is_asked():
@@ -194,39 +104,42 @@ def test_the_least_loaded_endpoint_is_asked():
         assert (4, 4) == (len(one.asked), len(two.asked))
 
 
-def test_a_circuit_opens_on_a_sustained_failure_rate_and_closes_on_a_success():
-    """Closed below half, open from half of a full window; a trial a pause; success closes."""
+def hosts(time: MadeUpTime, *down: int, urls: tuple[str, ...] = ADDRESSES) -> Caller:
+    """A caller of some endpoints, of which those with these numbers are down."""
+    timing = time.timing()
+    made = Caller(settings(*urls), urls, None, Counts(), timing, sent_as="", needs_logprobs=False)
+    for number in down:
+        for _ in range(DOWN_AFTER):
+            made.hosts[number].failed(timing)
+    return made
+
+
+def test_an_endpoint_is_down_after_faults_in_a_row_and_well_after_a_success():
+    """A trial a cooldown; a success before there are too many starts the count again."""
     time = MadeUpTime()
-    circuit = Circuit(lambda: time.now, 10.0)
-    for _ in range(WINDOW // 2):
-        circuit.succeeded()
-    for _ in range(WINDOW // 2 - 1):
-        circuit.failed("down")
-    assert circuit.ready_at() <= time.now
-    circuit.failed("down")
-    assert (1_000, 1_010) == (circuit.open_since, circuit.ready_at())
-    time.now = 1_010
-    circuit.begin()
-    circuit.failed("down")
-    assert (1_000, 1_020) == (circuit.open_since, circuit.ready_at())
-    circuit.succeeded()
-    assert circuit.ready_at() <= time.now
-    for _ in range(WINDOW - 1):
-        circuit.failed("down")
-    assert circuit.open_since is None
+    (host,) = hosts(time, urls=ADDRESSES[:1]).hosts
+    for _ in range(2):
+        for _ in range(DOWN_AFTER - 1):
+            host.failed(time.timing())
+        assert (None, True) == (host.down_since, host.ready_at <= time.now)
+        host.succeeded()
+    for _ in range(DOWN_AFTER):
+        host.failed(time.timing())
+    assert (1_000, 1_010) == (host.down_since, host.ready_at)
+    host.succeeded()
+    assert (None, True) == (host.down_since, host.ready_at <= time.now)
 
 
 def test_one_trial_at_a_time_reaches_a_failing_endpoint():
-    """Of those who wait for an open circuit, one goes; the others wait another pause."""
+    """Of those who wait for one that is down, one goes; the others wait another pause."""
     time = MadeUpTime()
-    endpoints = Endpoints(settings(ADDRESSES[0]), None, time.timing())
-    for _ in range(WINDOW):
-        endpoints.every[0].circuit.failed("down")
+    caller = hosts(time, 0, urls=ADDRESSES[:1])
+    caller.hosts[0].reached = True
 
     async def three() -> list[float]:
         times = []
         for _ in range(3):
-            assert isinstance(await endpoints.next(), Endpoint)
+            assert isinstance(await caller.next_host(), Host)
             times.append(time.now)
         return times
 
@@ -237,15 +150,17 @@ def test_one_trial_at_a_time_reaches_a_failing_endpoint():
 
 
 def test_a_healthy_endpoint_takes_over_from_a_failing_one():
-    """Only endpoints whose circuit is closed are asked while there is one."""
-    endpoints = Endpoints(settings(*ADDRESSES), None, MadeUpTime().timing())
-    for _ in range(WINDOW):
-        endpoints.every[0].circuit.failed("down")
-        endpoints.every[2].circuit.failed("down")
+    """Only well endpoints are asked while there is one; a call that failed goes on to it."""
+    caller = hosts(MadeUpTime(), 0, 2)
     for _ in range(5):
-        chosen = asyncio.run(endpoints.next())
-        assert isinstance(chosen, Endpoint)
+        chosen = asyncio.run(caller.next_host())
+        assert isinstance(chosen, Host)
         assert ADDRESSES[1] == chosen.url
+    with FaultServer(usual=server.BROKEN) as broken, FaultServer() as well:
+        both = settings(broken.url, well.url, concurrency=4)
+        with ChatClient(both, None, timing=MadeUpTime().timing(retries=9)) as chat:
+            assert [None] * 50 == reasons(chat.complete([request(n) for n in range(50)]))
+        assert len(broken.asked) <= 2 * DOWN_AFTER
 
 
 @pytest.mark.parametrize(
@@ -266,13 +181,13 @@ def test_an_endpoint_that_stays_down_is_given_up(fault: Answer, most_calls: int,
 
 
 def test_an_outage_that_ends_in_time_costs_no_request():
-    """Twenty-five failures in a row, then a well server: every request is answered."""
-    with served_chat([server.BROKEN] * 25, concurrency=8, attempts=9) as (_, chat):
+    """Forty-five failures in a row, then a well server: every request is answered."""
+    with served_chat([server.BROKEN] * 45, concurrency=8) as (_, chat):
         assert [None] * 60 == reasons(chat.complete([request(number) for number in range(60)]))
 
 
 @pytest.mark.parametrize(
-    "ceilings", [{"calls": 5}, {"tokens": 5 * 15 + 66}, {"money": 5 * 15 / 1e6 + 66 / 1e6}]
+    "ceilings", [{"calls": 5}, {"tokens": 5 * 15 + 66}, {"dollars": 5 * 15 / 1e6 + 66 / 1e6}]
 )
 def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
     ceilings: dict[str, float], tmp_path: Path
@@ -280,7 +195,7 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
     """Calls stop before the ceiling, the rest fail as ``budget``, and a later run asks those."""
     many = [request(number) for number in range(20)]
     with FaultServer() as served:
-        with client(served.url, tmp_path, ceilings=ceilings, **PRICED) as chat:
+        with client(served.url, tmp_path, **ceilings, **PRICED) as chat:
             outcomes = chat.complete(many)
             assert chat.counts.calls == len(served.asked) == reasons(outcomes).count(None)
             assert 5 <= len(served.asked) <= 6
@@ -295,7 +210,7 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
 
 @law(60)
 @given(
-    st.integers(0, 400),
+    st.integers(1, 400),
     st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=30),
 )
 def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, float]]):
@@ -303,12 +218,13 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
     counts = Counts()
 
     async def spend() -> None:
-        budget = Budget(Ceilings(tokens=ceiling), Price(), counts)
+        budget = Budget(settings(tokens=ceiling), counts)
 
         async def one(estimate: int, share: float) -> None:
             if await budget.reserve(Usage(0, estimate)):
                 await asyncio.sleep(0)
-                budget.settle(Usage(0, estimate), Usage(0, int(estimate * share)))
+                budget.spend(Usage(0, int(estimate * share)))
+                budget.release(Usage(0, estimate), sent=True)
 
         await asyncio.gather(*(one(*call) for call in calls))
 
@@ -327,23 +243,23 @@ def test_an_estimate_counts_prompt_and_budget():
 
 def test_money_needs_a_price_and_a_ceiling_names_itself():
     """A ceiling in money would never stop a run whose costs are no number of 0 or more."""
-    with pytest.raises(ValidationError, match=f"'{MODEL}'"):
-        settings(ADDRESSES[0], ceilings=Ceilings(money=1.0))
+    with pytest.raises(ConfigError, match=f"'{MODEL}'"):
+        client(ADDRESSES[0], dollars=1.0)
     for dollars in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="price"):
             Price(prompt=dollars)
-    with served_chat(ceilings={"calls": 0}) as (_, chat):
-        (failure,) = chat.complete([request(1)])
+    with served_chat(calls=1) as (_, chat):
+        _, failure = chat.complete([request(1), request(2)])
     assert isinstance(failure, ChatFailure)
-    assert "0 calls" in failure.detail
+    assert "1 calls" in failure.detail
 
 
 @pytest.mark.parametrize(
-    "ceilings", [{"tokens": 5 * ESTIMATE.tokens}, {"money": 5 * ESTIMATE.tokens / 1e6 + 1e-9}]
+    "ceilings", [{"tokens": 5 * ESTIMATE.tokens}, {"dollars": 5 * ESTIMATE.tokens / 1e6 + 1e-9}]
 )
 def test_a_ceiling_holds_where_no_usage_is_reported(ceilings: dict[str, float]):
     """Such a reply is booked as estimated: five calls fit, not all twenty."""
-    with served_chat(usual=server.NO_USAGE, ceilings=ceilings, **PRICED) as (served, chat):
+    with served_chat(usual=server.NO_USAGE, **ceilings, **PRICED) as (served, chat):
         outcomes = chat.complete([request(number) for number in range(20)])
         assert [5, 15] == [reasons(outcomes).count(reason) for reason in (None, "budget")]
         assert 5 == len(served.asked) == chat.counts.estimated
@@ -368,7 +284,7 @@ def test_a_call_that_brought_no_reply_costs_its_prompt(
 ):
     """The endpoint read it; what it wrote nobody knows. A refusal costs nothing."""
     deadline_s = 0.3 if fault is server.HANGING else 20.0
-    with served_chat(usual=fault, call_deadline_s=deadline_s) as (served, chat):
+    with served_chat(usual=fault, deadline_s=deadline_s) as (served, chat):
         chat.complete([request(1)])
         assert (calls, estimated) == (len(served.asked), chat.counts.estimated)
         written = 5 if fault is server.WELL else 0
@@ -379,7 +295,7 @@ def test_a_call_that_brought_no_reply_costs_its_prompt(
 def test_a_ceiling_stops_at_once_whatever_the_pace(pace: dict[str, float]):
     """Of 300 calls five are allowed: the others take no time and no part of the pace."""
     time = MadeUpTime()
-    limits = {"ceilings": Ceilings(calls=5), "concurrency": 8, **pace}
+    limits = {"calls": 5, "concurrency": 8, **pace}
     with served_chat(time=time, **limits) as (served, chat):
         outcomes = chat.complete([request(number) for number in range(300)])
         assert (5, 5) == (len(served.asked), chat.counts.calls)
@@ -388,14 +304,14 @@ def test_a_ceiling_stops_at_once_whatever_the_pace(pace: dict[str, float]):
 
 
 def test_what_no_endpoint_takes_gives_its_pace_and_reservation_back():
-    """A hundred refusals for want of an endpoint cost neither time nor calls of the ceiling."""
+    """Refusals for want of an endpoint cost neither time nor calls of the ceiling."""
     time = MadeUpTime()
-    limits = {"requests_per_minute": 1, "concurrency": 1, "ceilings": Ceilings(calls=3)}
-    with served_chat([told_to_rest("86400")], time=time, **limits) as (_, chat):
+    limits = {"requests_per_minute": 60, "concurrency": 1, "calls": DOWN_AFTER + 1}
+    with served_chat(usual=server.UNKNOWN_KEY, time=time, **limits) as (_, chat):
         outcomes = chat.complete([request(number) for number in range(100)])
-        assert ["rate_limited"] * 100 == reasons(outcomes)
-        assert 1 == chat.counts.calls
-    assert time.now - 1_000 <= 61
+        assert ["refused", "circuit_open"] == list(dict.fromkeys(reasons(outcomes)))
+        assert DOWN_AFTER == chat.counts.calls
+    assert time.now - 1_000 <= DOWN_AFTER + 1
 
 
 def test_a_released_reservation_lets_another_go():
@@ -403,11 +319,11 @@ def test_a_released_reservation_lets_another_go():
     counts = Counts()
 
     async def spend() -> bool:
-        budget = Budget(Ceilings(calls=1), Price(), counts)
+        budget = Budget(settings(calls=1), counts)
         assert await budget.reserve(ESTIMATE)
         second = asyncio.create_task(budget.reserve(ESTIMATE))
         await asyncio.sleep(0)
-        budget.release(ESTIMATE)
+        budget.release(ESTIMATE, sent=False)
         return await second
 
     assert asyncio.run(spend())
@@ -445,7 +361,7 @@ def queued(served: FaultServer, calls: int, **changes: object) -> list[ChatReply
 def test_a_call_in_the_queue_of_a_busy_server_is_not_overdue():
     """Sixteen calls, worked on one by one for 3.2 s: the deadline of 1.6 s is no one's."""
     with FaultServer(usual=WORK, at_once=1) as served:
-        assert [None] * 16 == reasons(queued(served, 16, call_deadline_s=1.6))
+        assert [None] * 16 == reasons(queued(served, 16, deadline_s=1.6))
         assert 17 == len(served.asked)
 
 
@@ -453,7 +369,7 @@ def test_a_queue_that_stands_still_is_a_hung_server():
     """After two replies none comes: the others end a deadline later, all at about one time."""
     with FaultServer([server.WELL, WORK, WORK], usual=server.HANGING, at_once=1) as served:
         started = time.monotonic()
-        outcomes = queued(served, 6, call_deadline_s=0.8)
+        outcomes = queued(served, 6, deadline_s=0.8)
     assert [None, None, *["timeout"] * 4] == sorted(reasons(outcomes), key=str)
     assert 1.0 < time.monotonic() - started < 10.0
 
@@ -461,7 +377,7 @@ def test_a_queue_that_stands_still_is_a_hung_server():
 def test_replies_to_later_calls_do_not_hold_up_a_lost_one():
     """The first call gets no reply while those behind it do: its own deadline ends it."""
     with FaultServer([server.WELL, server.HANGING], usual=WORK) as served:
-        outcomes = queued(served, 16, call_deadline_s=1.2, concurrency=2)
+        outcomes = queued(served, 16, deadline_s=1.2, concurrency=2)
     assert ["timeout", *[None] * 15] == reasons(outcomes)
     assert isinstance(outcomes[0], ChatFailure)
     assert float(outcomes[0].detail.split()[3]) < 2.0, outcomes[0].detail
@@ -470,11 +386,11 @@ def test_replies_to_later_calls_do_not_hold_up_a_lost_one():
 def test_no_queue_is_waited_for_without_end():
     """Replies keep coming, but the call at the end has waited as long as a queue may take."""
     with FaultServer(usual=WORK, at_once=1) as served:
-        outcomes = queued(served, 16, call_deadline_s=1.2, queue_deadline_s=1.9)
+        outcomes = queued(served, 16, deadline_s=1.2, queue_deadline_s=1.9)
     assert {None, "timeout"} == set(reasons(outcomes))
     assert isinstance(outcomes[-1], ChatFailure)
     assert 1.9 <= float(outcomes[-1].detail.split()[3])
     # A deadline above that of the queue is meant as it stands.
     with FaultServer(usual=WORK) as served:
-        outcomes = queued(served, 1, call_deadline_s=5.0, queue_deadline_s=0.05)
+        outcomes = queued(served, 1, deadline_s=5.0, queue_deadline_s=0.05)
     assert [None] == reasons(outcomes)

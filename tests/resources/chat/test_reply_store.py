@@ -288,7 +288,7 @@ def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path):
     """A second, no more; what did not come is asked by the next run."""
     with (
         FaultServer([server.HANGING]) as served,
-        ChatClient(settings(served.url, call_deadline_s=60.0), tmp_path) as chat,
+        ChatClient(settings(served.url, deadline_s=60.0), tmp_path) as chat,
     ):
         started = time.monotonic()
         with interrupted(lambda: wait_until_asked(served, 1)):
@@ -297,18 +297,25 @@ def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path):
 
 
 def test_a_batch_that_is_given_up_takes_no_other_with_it():
-    """The deadline of the batch that asked passes; the one that waits along asks itself."""
+    """The batch that asked is interrupted; the one that waits along asks itself."""
     with (
         FaultServer([server.HANGING]) as served,
-        ChatClient(settings(served.url, batch_deadline_s=1.0), None) as chat,
+        ChatClient(settings(served.url), None) as chat,
         ThreadPoolExecutor(1) as pool,
     ):
-        early = pool.submit(chat.complete, [request(1)])
-        wait_until_asked(served, 1)
-        time.sleep(0.4)
-        (late,) = chat.complete([request(1)])
-        assert well_text("q 1") == late.text
-        assert "timeout" == early.result()[0].reason
+
+        def beside() -> list[object]:
+            wait_until_asked(served, 1)
+            return [*chat.complete([request(1)])]
+
+        def waited() -> None:
+            wait_until_asked(served, 1)
+            time.sleep(0.4)
+
+        late = pool.submit(beside)
+        with interrupted(waited):
+            chat.complete([request(1)])
+        assert [well_text("q 1")] == texts(late.result())
         assert 2 == len(served.asked)
 
 
@@ -355,7 +362,7 @@ def test_what_is_handed_back_is_on_disk(tmp_path: Path):
 def test_the_deadline_is_one_for_all_attempts():
     """Retries do not renew it: nine attempts are allowed, the time is over before."""
     slow_fault = Answer(500, {}, b"{}", delay_s=0.3)
-    with served_chat(usual=slow_fault, attempts=9, call_deadline_s=1.5) as (served, chat):
+    with served_chat(usual=slow_fault, retries=9, deadline_s=1.5) as (served, chat):
         (failure,) = chat.complete([request(1)])
         assert failure.reason in {"timeout", "server_error"}
         assert len(served.asked) < 9

@@ -15,11 +15,11 @@ import pytest
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Template
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.funnel.step import conservation_errors
 from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.store.integrity import file_sha256
 from resources.verifier.hosted import HostedVerifier
 from stage_child import run_stage, write_claims
@@ -76,8 +76,8 @@ def wait_for_health(address: str, server: "subprocess.Popen[bytes]", log: Path) 
 
 
 def client(url: str, folder: Path, data: Path | None = None) -> ChatClient:
-    chosen = ChatSettings(model=str(folder), endpoints=(url,), concurrency=4)
-    return ChatClient(chosen, data, SecretStr("no key"))
+    chosen = Endpoint(model=str(folder), base_url=(url,), concurrency=4)
+    return ChatClient(chosen, data, lambda: (chosen.base_url, SecretStr("no key")))
 
 
 def request(number: int, max_tokens: int = 24) -> ChatRequest:

@@ -15,7 +15,6 @@ from decomposerl.errors import ConfigError, EngineError
 from decomposerl.text.clauses import checks_of
 from fault_server import FaultServer, replying
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.rule_engine import MOST, RuleDecomposer, questions_of
 from resources.store.prompts import load_prompt
@@ -169,8 +168,8 @@ def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path:
     """No null is stored as an answer: of ten claims the ceiling left five, and five are asked."""
     pairs = [("Evidence.", f"The claim {n}.") for n in range(10)]
 
-    def run(url: str, ceiling: int | None) -> list[list[str] | None]:
-        chosen = settings(url, ceilings=Ceilings(calls=ceiling))
+    def run(url: str, ceiling: int) -> list[list[str] | None]:
+        chosen = settings(url, calls=ceiling)
         with ChatClient(chosen, tmp_path) as chat:
             return ChatDecomposer(chat, PROMPT, Sampling()).decompose(pairs)
 
@@ -178,7 +177,7 @@ def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path:
         with pytest.raises(EngineError, match="5 calls"):
             run(served.url, 5)
         assert 5 == len(served.asked)
-        assert [["Who?"]] * 10 == run(served.url, None)
+        assert [["Who?"]] * 10 == run(served.url, 0)
         assert 10 == len(set(served.prompts)) == len(served.asked)
 
 

@@ -17,12 +17,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.evaluation.local_model import SMALL, Batching, LocalModel, Weights, weights_digest
 from resources.evaluation.runner import (
     CallSettings,
@@ -128,8 +128,8 @@ def test_an_endpoint_gives_what_this_process_gives(here: list[Prediction], tmp_p
     folder = shutil.copytree(CHECKPOINT, tmp_path / "single")
     AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").save_pretrained(folder)
     with TinyServer(folder) as served:
-        settings = ChatSettings(model=served.name, endpoints=(served.url,), needs_logprobs=False)
-        with ChatClient(settings, None) as chat:
+        endpoint = Endpoint(model=served.name, base_url=(served.url,))
+        with ChatClient(endpoint, None, needs_logprobs=False) as chat:
             caller = ChatCaller(chat, CallSettings(), prompts=PROMPTS, claims_at_once=2)
             there = verified(caller, tmp_path / "there")
             assert CLAIMS == len(served.asked)

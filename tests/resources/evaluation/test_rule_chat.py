@@ -22,6 +22,7 @@ from decomposerl.baselines.method import (
     Protocol,
 )
 from decomposerl.baselines.program import parse_program
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.replies.answers import read_truth
 from decomposerl.replies.lists import read_list
@@ -31,7 +32,6 @@ from fakes import ScriptedVerifier
 from fault_server import MODEL, FaultServer, replying
 from fault_server import Answer as Served
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     CONTINUATION,
@@ -251,8 +251,8 @@ class _Replying(FaultServer):
 
 @contextmanager
 def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> Iterator[ChatCaller]:  # noqa: ANN401 - of the calls
-    settings = ChatSettings(model=name, endpoints=(served.url,), needs_logprobs=False)
-    with ChatClient(settings, None) as chat:
+    endpoint = Endpoint(model=name, base_url=(served.url,))
+    with ChatClient(endpoint, None, needs_logprobs=False) as chat:
         yield ChatCaller(chat, CallSettings(**how), claims_at_once=1)
 
 

@@ -22,7 +22,7 @@ import pytest
 from chat_parts import settings
 from decomposerl.baselines import method
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
-from decomposerl.chat import Token
+from decomposerl.chat import Price, Token
 from decomposerl.errors import EngineError, EvaluationError
 from decomposerl.evaluation.calibration import READING, fit_on_predictions
 from decomposerl.evaluation.systems import Model, System
@@ -34,7 +34,6 @@ from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings, Price
 from resources.evaluation.generation import (
     SHARDS,
     Generated,
@@ -150,8 +149,8 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
 
 
 def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[str]:  # noqa: ANN401 - of the client
-    made = settings(served.url, needs_logprobs=False, **{"concurrency": 8, **changes})
-    with ChatClient(made, None) as chat:
+    made = settings(served.url, **{"concurrency": 8, **changes})
+    with ChatClient(made, None, needs_logprobs=False) as chat:
         prompts, width = prompts_in(folder / "prompts"), made.concurrency
         caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
         return replies(run_claims(two_steps, "simple", cases(count), caller, shelf(folder)))
@@ -192,7 +191,7 @@ def test_the_server_is_kept_full(tmp_path: Path):
     [
         ([UNKNOWN_KEY] * 9, {"concurrency": 1}, "wrong key"),
         ([REFUSED], {"concurrency": 1}, "prompt too long"),
-        ([], {"concurrency": 2, "ceilings": Ceilings(calls=5)}, "ceiling"),
+        ([], {"concurrency": 2, "calls": 5}, "ceiling"),
     ],
 )
 def test_what_the_endpoint_says_ends_the_run(
@@ -208,7 +207,7 @@ def test_what_the_endpoint_says_ends_the_run(
 def stored_run(url: str, folder: Path, claims: int) -> list[str]:
     """The replies behind the verdicts; finished claims are stored, replies are not."""
     prompts, width = prompts_in(folder / "prompts"), 8
-    with ChatClient(settings(url, concurrency=width, needs_logprobs=False), None) as chat:
+    with ChatClient(settings(url, concurrency=width), None, needs_logprobs=False) as chat:
         caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
         shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
         return replies(run_claims(two_steps, "simple", cases(claims), caller, shards))
@@ -243,8 +242,10 @@ def test_what_the_model_did_is_an_answer(tmp_path: Path):
     """Empty and cut replies are the model's own; tokens, time and price of a reply are kept."""
     prompts, call = prompts_in(tmp_path), ModelCall("verify", "first", {"claim": "x"})
     script = [replying(""), replying("What is", "length"), replying("well")]
-    made = {"concurrency": 1, "needs_logprobs": False}
-    with FaultServer(script) as served, ChatClient(settings(served.url, **made), None) as chat:
+    with (
+        FaultServer(script) as served,
+        ChatClient(settings(served.url), None, needs_logprobs=False) as chat,
+    ):
         price = Price(prompt=1.0, completion=2.0)
         caller = ChatCaller(chat, CallSettings(), prompts=prompts, price=price)
         empty, cut, well = (caller.answer("simple", [call])[0] for _ in script)

@@ -28,8 +28,8 @@ from decomposerl.training.experiments import EXPERIMENTS, experiment
 from documents import joined
 from environment import settings_of
 from project import PYTHONPATH, ROOT
+from resources.chat.client import ChatClient
 from resources.chat.endpoint import config_of
-from resources.chat.settings import ChatSettings
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.model import EntryEngine, EvaluationModelResource
 from resources.hub.access import model_commit
@@ -267,17 +267,17 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
 
 
 def test_a_revision_is_looked_for_at_the_first_use():
-    """Making the settings sends no request; one that is named needs no look."""
+    """Making the client sends no request; a revision that is named needs no look."""
     looked: list[str] = []
 
     def found() -> str:
         looked.append("")
         return A
 
-    late = ChatSettings(model="m", find_revision=found).at(("http://127.0.0.1:1/v1",))
+    late = ChatClient(Endpoint(model="m"), None, find_revision=found)
     assert [] == looked
-    assert A == late.used_revision
-    assert "v1" == ChatSettings(model="m", revision="v1").used_revision
+    assert f"chat:m@{A}" == late.engine
+    assert "chat:m@v1" == ChatClient(Endpoint(model="m", revision="v1"), None).engine
 
 
 @pytest.fixture

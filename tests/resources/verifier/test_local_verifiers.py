@@ -20,13 +20,13 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from chat_served import client
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
 from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
-from fault_server import BROKEN, MODEL, REFUSED, Answer, FaultServer, replying
+from fault_server import BROKEN, REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
-from resources.chat.settings import ChatSettings
 from resources.verifier.chunks import chunks
 from resources.verifier.hosted import HostedVerifier
 from resources.verifier.local import MODELS, ClassifierVerifier, LocalMiniCheck
@@ -253,8 +253,8 @@ def clients() -> Iterator[list[ChatClient]]:
     """The clients of a test, closed after it."""
     made: list[ChatClient] = []
     yield made
-    for client in made:
-        client.close()
+    for chat in made:
+        chat.close()
 
 
 @pytest.fixture
@@ -262,10 +262,7 @@ def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
     """A verifier at a server's endpoint, by its settings; all store their replies."""
 
     def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> HostedVerifier:  # noqa: ANN401
-        chosen = ChatSettings(
-            model=MODEL, endpoints=(served.url,), attempts=1, needs_logprobs=logprobs
-        )
-        clients.append(ChatClient(chosen, tmp_path))
+        clients.append(client(served.url, tmp_path, retries=0, needs_logprobs=logprobs))
         form = replace(fields.pop("form", VerifierForm(PROMPT)), label="prompt=entry@0")
         return HostedVerifier(
             clients[-1], lambda: form, **{"budget": 1_000, "score": "normalised", **fields}

@@ -36,7 +36,6 @@ from minicheck_package import PREFIX, SYSTEM, USER, write_package
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.chat.endpoint import config_of
-from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import ClaimSplit, claim_split_of
@@ -309,8 +308,8 @@ def in_process(folder: Path) -> TinyModel:
 
 
 def client(server: TinyServer, data: Path | None = None) -> ChatClient:
-    chosen = ChatSettings(model=server.name, endpoints=(server.url,), concurrency=8)
-    return ChatClient(chosen, data, SecretStr("no key"))
+    chosen = Endpoint(model=server.name, base_url=(server.url,), concurrency=8)
+    return ChatClient(chosen, data, lambda: (chosen.base_url, SecretStr("no key")))
 
 
 def some_pairs(count: int) -> list[tuple[str, str]]:
