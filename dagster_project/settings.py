@@ -134,8 +134,6 @@ class Role(Endpoint):
         if issubclass(cls, Chat) and not values.get("thinking_style"):
             style = thinking_style_of(str(values.get("model", "")))
             values = {"thinking": "off" if style == "qwen" else "default"} | values
-        if values.get("base_url") and values.get("runs") == "server":
-            values = values | {"runs": "endpoint"}  # the profile starts one where you name none
         return values
 
     @property
@@ -260,10 +258,8 @@ class Training(Section):
     @model_validator(mode="after")
     def _has_a_sampler(self) -> Self:
         if self.generation == "vllm_server" and not self.generation_url:
-            raise ValueError(
-                "generation is vllm_server: generation_url must name that server, such as "
-                "http://127.0.0.1:8003"
-            )
+            said = "generation_url must name that server, such as http://127.0.0.1:8003"
+            raise ValueError(f"generation is vllm_server: {said}")
         return self
 
 
@@ -312,6 +308,9 @@ class _ProfileFile(_OwnFile):
         if name not in get_args(ProfileName):
             return {}  # refused by the field
         values = read_toml(Path(__file__).with_name("profiles") / f"{name}.toml")
+        for section, yours in self.current_state.items():
+            if "runs" in values.get(section, {}) and yours.get("base_url"):  # not the profile's own
+                values[section]["runs"] = "endpoint"
         if name != "embedded" and "base_url" in self.current_state.get("evaluation", {}):
             values["evaluation"]["policies"] = "served"  # where you said
         return values

@@ -12,8 +12,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from decomposerl.chat import Price
 
-Runs = Literal["endpoint", "server", "in_process"]
-"""At its ``base_url``, on a vLLM server that the run starts, or in this process."""
 Thinking = Literal["default", "on", "off"]
 ThinkingStyle = Literal["none", "qwen", "openai"]
 """How thinking is switched: not at all, as vLLM does for Qwen3, or as OpenAI's reasoning models,
@@ -99,8 +97,8 @@ class Endpoint(BaseModel):
     revision: str = Field("", description="of the weights, or the snapshot")
     base_url: Urls = Field((), description="URLs that end in /v1; the least loaded one is used")
     key: Variable = Field("", description="NAME of the variable that holds the key")
-    runs: Literal["", Runs] = Field(
-        "", description="where; by default at base_url, else in process"
+    runs: Literal["", "endpoint", "vllm", "server", "in_process"] = Field(
+        "", description="where; `vllm` is one at base_url, `server` is started"
     )
     served_as: Names = Field((), description="further names by which a server may report the model")
     adapter: str = Field("", description="LoRA: a folder, or a name on the hub")
@@ -112,7 +110,7 @@ class Endpoint(BaseModel):
     )
     thinking_tokens: Count = Field(4_096, description="room for a thought, beside the reply's")
     structured: bool | None = Field(
-        None, description="whether it enforces JSON schemas; by default OpenAI's own alone"
+        None, description="whether it enforces JSON schemas; by default OpenAI's own, and vLLM"
     )
     continues: bool | None = Field(
         None, description="whether it continues an assistant's turn, as vLLM does"
@@ -142,9 +140,11 @@ class Endpoint(BaseModel):
     )
 
     @property
-    def place(self) -> Runs:
+    def place(self) -> Literal["endpoint", "server", "in_process"]:
         """Where it runs; without ``runs`` at its endpoint, else in this process."""
-        return self.runs or ("endpoint" if self.base_url else "in_process")
+        if self.runs in {"server", "in_process"}:
+            return self.runs
+        return "endpoint" if self.runs or self.base_url else "in_process"
 
     @property
     def where(self) -> str:
@@ -171,7 +171,8 @@ class Endpoint(BaseModel):
     @property
     def enforces_schemas(self) -> bool:
         """Whether it is sent JSON schemas."""
-        return self.at_openai if self.structured is None else self.structured
+        enforced = self.at_openai or self.runs in {"vllm", "server"}
+        return enforced if self.structured is None else self.structured
 
     @property
     def style(self) -> ThinkingStyle:

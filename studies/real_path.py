@@ -88,7 +88,7 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
         "DECOMPOSERL_JUDGE__BASE_URL": chat,
         "DECOMPOSERL_JUDGE__MODEL": MODEL,
         "DECOMPOSERL_JUDGE__THINKING": "off",
-        "DECOMPOSERL_JUDGE__STRUCTURED": "yes",
+        "DECOMPOSERL_JUDGE__RUNS": "vllm",
         "DECOMPOSERL_EMBEDDER__BASE_URL": embedder,
         "DECOMPOSERL_EMBEDDER__MODEL": MODEL,
         "DECOMPOSERL_QUESTIONS__BASE_URL": embedder,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import fault_server as server
 from chat_served import client, served_chat
 from decomposerl.chat import Sampling
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.prompts.judge import CRITERIA, JudgeSettings
@@ -346,6 +347,42 @@ def test_how_the_judge_thinks_is_a_variable(word: str, tmp_path: Path):
         (asked,) = served.asked
     assert body == {name: asked.get(name) for name in body}
     assert ("thinking_token_budget" in asked) == (word == "512")
+
+
+ENFORCED: list[tuple[dict[str, str], bool]] = [
+    ({}, False),
+    ({"JUDGE__RUNS": "vllm"}, True),
+    ({"JUDGE__RUNS": "vllm", "JUDGE__STRUCTURED": "no"}, False),
+    ({"JUDGE__STRUCTURED": "yes"}, True),
+]
+
+
+@pytest.mark.parametrize(("named", "enforced"), ENFORCED)
+def test_a_judge_on_vllm_replies_by_schema(
+    named: dict[str, str],
+    enforced: bool,  # noqa: FBT001 - the expected value
+    tmp_path: Path,
+):
+    """By default there alone; the setting decides where it is given; one reader reads both."""
+    change = replying('{"analysis": "So.", "answer": 1}').change | {"model": "Qwen/Qwen3-32B"}
+    with FaultServer(usual=Answer(change=change)) as served:
+        env = variables(JUDGE__BASE_URL=served.url, **named)
+        resource = resources_of("paper", tmp_path, env)["judge"]
+        with resource.process_config_and_initialize_cm() as judge:
+            assert [Ruling(True)] == judge.open().judge([ANSWERABLE])
+        (asked,) = served.asked
+    assert enforced == ("response_format" in asked)
+    assert enforced == ("JSON" in asked["messages"][0]["content"])
+
+
+def test_the_papers_own_judge_is_on_vllm():
+    """Its profile says so of the address that it names; a server that is started is vLLM too."""
+    judge = settings_of(Path(), profile="paper").judge
+    started = Endpoint(model="m", runs="server")
+    assert ("vllm", "endpoint") == (judge.runs, judge.place)
+    assert (True, True) == (judge.enforces_schemas, started.enforces_schemas)
+    local = settings_of(Path(), profile="local")
+    assert (False, False) == (local.judge.enforces_schemas, local.silver.enforces_schemas)
 
 
 REFUSED = {
