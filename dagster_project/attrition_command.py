@@ -77,7 +77,8 @@ def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Forma
     elif table == "paper":
         wide = read_table(folder, "attrition_wide")
         frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
-        pages = against_paper.against_paper_text, against_paper.against_paper_markdown
+        text = against_paper.against_paper_text
+        pages = text, partial(text, markdown=True)
     elif table == "published":
         frame = report.against_published(read_table(folder, "attrition_wide"))
     elif table:

@@ -110,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - each is one option
     if list_systems:
         _print_systems(known)
         return
-    keys = _keys(named, known)
+    keys = _systems_named(named, known)
     sets = _test_sets(benchmarks, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
@@ -161,14 +161,12 @@ def _evaluated(
     return done
 
 
-def _keys(words: Sequence[str], known: "Sequence[System]") -> list[str]:
+def _systems_named(words: Sequence[str], known: "Sequence[System]") -> list[str]:
     """The keys of the named systems, each once.
 
     Raises:
         ConfigError: there is no word, or one names none; the message has the nearest names.
     """
-    from decomposerl.evaluation.systems import system_named
-
     if not words:
         methods = dict.fromkeys(one.method for one in known if one.entry is None)
         own = ", ".join(one.key for one in known if one.entry is not None)
@@ -176,26 +174,19 @@ def _keys(words: Sequence[str], known: "Sequence[System]") -> list[str]:
             f"{', '.join(methods)} (docs/how-to/evaluate.md){own and f'; your own are {own}'}"
         )
         raise ConfigError(f"name a system; the methods are {examples}")
-    return list(dict.fromkeys(system_named(word, known).key for word in words))
+    return _known("system", words, [one.key for one in known])
 
 
 def _test_sets(benchmarks: str, graph: "NamedGraph") -> list[str]:
     """The named test sets, each once, or all of them.
 
     Raises:
-        ConfigError: a name is unknown, and the message has the nearest; or the claims of one are
-            not on disk.
+        ConfigError: a name is unknown, or the claims of one are not on disk.
     """
-    from dagster_project.stages import nearest
-
     stages = graph.stages
     every = [key.removeprefix(_PREDICTIONS) for key in stages if _PREDICTIONS in key]
-    sets = list(dict.fromkeys(word.strip() for word in benchmarks.split(",") if word.strip()))
-    for name in sets:
-        if name not in every:
-            near = " or ".join(nearest(name, every))
-            raise ConfigError(f"there is no test set '{name}'; the nearest is {near}")
-    sets = sets or every
+    words = [word.strip() for word in benchmarks.split(",") if word.strip()]
+    sets = _known("test set", words, every) or every
     before = {one for name in sets for one in stages[f"{_PREDICTIONS}{name}"].upstream}
     absent = [
         key
@@ -206,6 +197,21 @@ def _test_sets(benchmarks: str, graph: "NamedGraph") -> list[str]:
         first = absent[0] if len(absent) == 1 else stages[absent[0]].group
         raise ConfigError(f"not on disk: {', '.join(absent)}; first: decomposerl run {first}")
     return sets
+
+
+def _known(kind: str, words: Sequence[str], every: Sequence[str]) -> list[str]:
+    """The words, each once.
+
+    Raises:
+        ConfigError: one is unknown; the message has the nearest names.
+    """
+    from dagster_project.stages import nearest
+
+    for word in words:
+        if word not in every:
+            near = " or ".join(nearest(word, every))
+            raise ConfigError(f"there is no {kind} '{word}'; the nearest is {near}")
+    return list(dict.fromkeys(words))
 
 
 @report_errors

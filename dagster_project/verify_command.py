@@ -25,7 +25,6 @@ from resources.store.temporary import require_writable
 
 if TYPE_CHECKING:
     from dagster_project.settings import Settings
-    from decomposerl.reports.shown_confidence import VerdictConfidence
     from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion
     from decomposerl.traces.records import ClaimRecord
 
@@ -209,8 +208,13 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
     word = basis_words(one.verdict, one.basis) if one.verdict else "No verdict"
     decided = one.verdict if one.verdict and one.basis != "silent" else ""
     print_block(word, _COLOURS.get(decided, "bold yellow"), indent=2)
+    sure = one.confidence
+    said = "none, the system gives no probability of its verdict"
+    if sure is not None:
+        calibrated = "none" if sure.calibrated is None else f"{sure.calibrated:.2f}"
+        said = f"raw {sure.raw:.2f}, calibrated {calibrated} ({sure.meaning})"
     if one.verdict is not None:
-        print_block(_confidence(one.confidence), "dim", indent=2)
+        print_block(f"confidence: {said}", "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:
         print_block(f"! {warning}", "yellow", indent=2)
     print_block(f"{one.system}, {one.engine}", "dim", indent=2)
@@ -227,10 +231,3 @@ def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
     yield from ((f"table: {cell}", "dim") for cell in question.cells)
     if not (question.evidence or question.cells) and says_something(question.answer):
         yield "no sentence of the evidence behind this answer", "yellow"
-
-
-def _confidence(confidence: "VerdictConfidence | None") -> str:
-    if confidence is None:
-        return "confidence: none, the system gives no probability of its verdict"
-    calibrated = "none" if confidence.calibrated is None else f"{confidence.calibrated:.2f}"
-    return f"confidence: raw {confidence.raw:.2f}, calibrated {calibrated} ({confidence.meaning})"

@@ -109,16 +109,6 @@ def macro_f1(table: Counts) -> Numbers:
     return count_metrics(table.shape[-2])["macro_f1"](table)
 
 
-def accuracy(table: Counts) -> Numbers:
-    """Share of the claims whose verdict is their label."""
-    return count_metrics(table.shape[-2])["accuracy"](table)
-
-
-def f1(table: Counts, label: int) -> Numbers:
-    """Harmonic mean of a label's precision and recall."""
-    return count_metrics(table.shape[-2])[f"f1_{class_name(label)}"](table)
-
-
 @lru_cache
 def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
     """The metrics of verdicts by their names in ``SCORES``; ``balanced_accuracy`` is the paper's.

@@ -14,15 +14,7 @@ from typing import Literal
 import numpy as np
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import (
-    NONE,
-    REFUTED,
-    SUPPORTED,
-    Codes,
-    Numbers,
-    balanced_accuracy,
-    f1,
-)
+from decomposerl.evaluation.metrics import COUNT_METRICS, NONE, REFUTED, SUPPORTED, Codes, Numbers
 
 Several = Literal["max", "mean", "min"]
 ThresholdMetric = Literal["f1", "balanced_accuracy"]
@@ -80,7 +72,7 @@ def choose_threshold(
         tables[:, label, SUPPORTED] = len(scored) - below
         tables[:, label, REFUTED] = below
         tables[:, label, NONE] = len(own) - len(scored)
-    metric = f1(tables, SUPPORTED) if by == "f1" else balanced_accuracy(tables)
+    metric = COUNT_METRICS["f1_supported" if by == "f1" else by](tables)
     best = int(np.argmax(metric))
     return Threshold(float(values[best]), inclusive), float(metric[best])
 

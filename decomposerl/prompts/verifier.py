@@ -109,14 +109,6 @@ class MiniCheckForm:
                 mass[word] += math.exp(chance)
         return min(mass["yes"], 1.0), min(mass["no"], 1.0)
 
-    def check(self, use: Use) -> None:
-        """Raise where the form has not what ``use`` needs.
-
-        Raises:
-            ConfigError: it lacks a section or a placeholder.
-        """
-        _ = self.prefix if use == "pair" else self.request("", "")
-
 
 def own_prompt_note(engines: str) -> str:
     """``OWN_NOTE`` where one of the engine names has this project's text, else empty."""

@@ -6,7 +6,6 @@ Takes the tables of ``attrition.py``; the paper's numbers and the reasons are th
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any
 
 import polars as pl
 
@@ -86,23 +85,8 @@ def _reason(source: str, name: str, read: int, unused: Mapping[str, str]) -> str
     return f"Rows read: {read:,}{left}. With all files: {said[0].lower()}{said[1:]}{setting}"
 
 
-def against_paper_text(compared: pl.DataFrame) -> str:
-    """``against_paper`` as aligned text, a line per source; the reasons are below."""
-    head, rows = _side_by_side(compared)
-    shown = [[title, *map(count, numbers)] for title, *numbers in rows]
-    table = text_table([head, *shown], [False] + [True] * (len(head) - 1), (1, -1))
-    reasons = [f"{name}: {one_line(reason)}" for name, reason in _reasons(compared)]
-    return "\n".join([table, "", *reasons, "", _NOTE])
-
-
-def against_paper_markdown(compared: pl.DataFrame) -> str:
-    """``against_paper`` as a Markdown table, a line per source; the reasons are below."""
-    reasons = [f"- {name}: {markdown_text(reason)}" for name, reason in _reasons(compared)]
-    return "\n".join([markdown_table(*_side_by_side(compared)), "", *reasons, "", _NOTE])
-
-
-def _side_by_side(compared: pl.DataFrame) -> tuple[list[str], list[list[Any]]]:
-    """Heads, and per source its title and each column's number, the paper's and the difference."""
+def against_paper_text(compared: pl.DataFrame, *, markdown: bool = False) -> str:
+    """``against_paper`` as aligned text or Markdown, a line per source; the reasons are below."""
     head = ["Source"]
     for _, name in _COLUMNS.values():
         head += [name, "paper", "diff."]
@@ -110,7 +94,14 @@ def _side_by_side(compared: pl.DataFrame) -> tuple[list[str], list[list[Any]]]:
         [one_line(title), *chain(*part.select("ours", "paper", "difference").iter_rows())]
         for (_, title), part in compared.group_by("source", "title", maintain_order=True)
     ]
-    return head, rows
+    if markdown:
+        table = markdown_table(head, rows)
+        reasons = [f"- {name}: {markdown_text(reason)}" for name, reason in _reasons(compared)]
+    else:
+        shown = [[title, *map(count, numbers)] for title, *numbers in rows]
+        table = text_table([head, *shown], [False] + [True] * (len(head) - 1), (1, -1))
+        reasons = [f"{name}: {one_line(reason)}" for name, reason in _reasons(compared)]
+    return "\n".join([table, "", *reasons, "", _NOTE])
 
 
 def _reasons(compared: pl.DataFrame) -> Iterator[tuple[str, str]]:

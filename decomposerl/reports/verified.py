@@ -139,10 +139,16 @@ class Verifying:
             )
             for cycle in ended.cycles
         )
+        calibrated, fit = None, ""
+        if confidence is not None and (fitted := self.calibration) is not None:
+            calibrated = float(fitted.apply(np.array([confidence.normalised]))[0])
+            fit = f", among {fitted.rows:,} claims of {fitted.fitted_on}"
+        support = ended.notes.get(SUPPORT)
+        chance = support if isinstance(support, float) else None
         return VerifiedClaim(
             claim,
             ended.verdict,
-            self._confidence(ended, confidence),
+            confidence_of(ended.verdict, chance, confidence, calibrated, fit),
             questions,
             self.system,
             self.engine,
@@ -155,16 +161,6 @@ class Verifying:
             self.prompt_hash,
             ended.notes,
         )
-
-    def _confidence(
-        self, ended: Verification, tokens: Confidence | None
-    ) -> VerdictConfidence | None:
-        support, calibrated, fit = ended.notes.get(SUPPORT), None, ""
-        if tokens is not None and (fitted := self.calibration) is not None:
-            calibrated = float(fitted.apply(np.array([tokens.normalised]))[0])
-            fit = f", among {fitted.rows:,} claims of {fitted.fitted_on}"
-        chance = support if isinstance(support, float) else None
-        return confidence_of(ended.verdict, chance, tokens, calibrated, fit)
 
 
 def _warnings(

@@ -52,11 +52,12 @@ from resources.evaluation.runner import (
     run_claims,
     scored,
 )
-from resources.evaluation.trained_policy import AGREEMENT
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
+AGREEMENT = "agreement"
+"""The note with the share of samples whose verdict is that of the greedy trace."""
 SHARDS = "prediction_shards"
 VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""

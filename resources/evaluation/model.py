@@ -21,7 +21,7 @@ does not fit is an error.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -442,7 +442,10 @@ class EntryEngine:
         questions = replace(self, entry=trained, identity=trained.identity)
         rest, details = plain.caller(prompts)
         decomposer, own = questions.caller(words)
-        counts = lambda: {**details(), **{f"decomposer: {name}": n for name, n in own().items()}}  # noqa: E731 - one line
+
+        def counts() -> Mapping[str, int | float | str]:
+            return {**details(), **{f"decomposer: {name}": n for name, n in own().items()}}
+
         return _WithDecomposer(rest, decomposer), counts
 
     def verifier(self, prompts_dir: str, *, allow_own: bool) -> tuple[MethodCaller, Details]:

@@ -34,6 +34,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.evaluation.generation import AGREEMENT
 from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
@@ -45,8 +46,6 @@ PROMPT = NAME
 REVISION = 1
 """Part of the prompt hash. Raise it with any change of this file, of the evidence view or of the
 grammar that may change a verdict, a trace or a call: stored answers are then not reused."""
-AGREEMENT = "agreement"
-"""The note with the share of samples whose verdict is that of the greedy trace."""
 _EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
 SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")

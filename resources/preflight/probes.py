@@ -134,7 +134,7 @@ def verifier_form(
     what = "input form of MiniCheck"
     try:
         found = minicheck_form(use, folder, allow_own=True, search=search)
-        found.check(use)
+        _ = found.prefix if use == "pair" else found.request("", "")  # raises what it lacks
     except ConfigError as error:
         fix = "set DECOMPOSERL_PATHS__PROMPTS"
         return ReadinessCheck("prompt", what, "missing", str(error), fix)

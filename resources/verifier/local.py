@@ -94,7 +94,7 @@ class LocalVerifier(ABC):
         """The tokenizer's fields of one question, cut to what the model reads."""
 
     @abstractmethod
-    def _chances(self, inputs: Any) -> Any:  # noqa: ANN401 - tensors
+    def _chances(self, model: Any, inputs: Any) -> Any:  # noqa: ANN401 - tensors
         """P(supported) of each row of the padded ``inputs``."""
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -111,9 +111,10 @@ class LocalVerifier(ABC):
             columns = {name: [rows[place][name] for place in batch] for name in rows[batch[0]]}
             import torch
 
+            model = self._model  # first: it says which device is missing
             inputs = self._tokenizer.pad(columns, return_tensors="pt").to(self.device)
             with torch.inference_mode():
-                scores[batch] = self._chances(inputs).cpu().numpy()
+                scores[batch] = self._chances(model, inputs).cpu().numpy()
         return combined(scores, asked.shapes)
 
     def _sizes(self, texts: Sequence[str]) -> list[int]:
@@ -259,10 +260,9 @@ class LocalMiniCheck(LocalVerifier):
             ids = ids[: max(separator - surplus, 0)] + ids[separator:]
         return {"input_ids": ids[: facts.max_tokens]}
 
-    def _chances(self, inputs: Any) -> Any:  # noqa: ANN401 - tensors
+    def _chances(self, model: Any, inputs: Any) -> Any:  # noqa: ANN401 - tensors
         import torch
 
-        model = self._model
         if MODELS[self.model].prefixed:
             rows = len(inputs["input_ids"])
             start = torch.full((rows, 1), model.config.decoder_start_token_id)
@@ -345,8 +345,8 @@ class ClassifierVerifier(LocalVerifier):
         text = self.form.filled("pair", document=chunk, claim=claim)
         return dict(self._tokenizer(text, verbose=False))
 
-    def _chances(self, inputs: Any) -> Any:  # noqa: ANN401 - tensors
-        logits = self._model(**inputs).logits.float()
+    def _chances(self, model: Any, inputs: Any) -> Any:  # noqa: ANN401 - tensors
+        logits = model(**inputs).logits.float()
         classes = logits.shape[-1]
         if classes == 1:
             return logits.sigmoid()[:, 0]

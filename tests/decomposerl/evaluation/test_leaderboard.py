@@ -40,11 +40,9 @@ from decomposerl.evaluation.published import (
     domain_means,
 )
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
-from decomposerl.schemas import CURVES
 from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 from project import ROOT
-from resources.evaluation.trained_policy import select_checkpoint
 from strategies import LAW
 
 TINY, OURS = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
@@ -381,38 +379,6 @@ def test_the_page_on_the_tables_has_the_commands_of_each_row():
     text = " ".join(page.split())
     sizes = [f"{titles[name]} {one.rows:,}" for name, one in TEST_SET_SIZES.items()]
     assert [] == [size for size in sizes if size not in text]
-
-
-def curves(*points: tuple[int, str, str, float | None]) -> pl.DataFrame:
-    rows = [("run", "tiny", step, split, name, mean, None, 8) for step, split, name, mean in points]
-    return pl.DataFrame(rows, schema=CURVES.schema, orient="row")
-
-
-GREEDY = "held_out_greedy", "balanced_accuracy"
-MEASURED = curves(
-    (0, *GREEDY, 0.5),
-    (10, *GREEDY, 0.8),
-    (20, *GREEDY, 0.9),
-    (30, *GREEDY, 0.8),
-    (40, *GREEDY, None),
-    (20, "train", "balanced_accuracy", 1.0),
-    (30, "held_out_greedy", "total", 9.0),
-)
-
-
-def test_the_final_adapter_is_evaluated_unless_another_rule_is_set():
-    """No figure chooses; its held-out measure is reported where there is one."""
-    chosen = select_checkpoint(MEASURED, {10, 20}, 30)
-    assert (30, "final", 0.8) == (chosen.step, chosen.rule, chosen.dev_score)
-    assert select_checkpoint(MEASURED, (), 40).dev_score is None
-
-
-def test_the_best_on_dev_is_the_earliest_of_the_best_that_were_kept():
-    """Only saved and measured steps are weighed, the final one always; without a measure none."""
-    for saved, step in (({10, 20, 30}, 20), ({10, 30}, 10), (set(), 30), ({0}, 30)):
-        assert step == select_checkpoint(MEASURED, saved, 30, "best_on_dev").step
-    with pytest.raises(ConfigError, match="best_on_dev"):
-        select_checkpoint(MEASURED, {40, 50}, 40, "best_on_dev")
 
 
 def test_the_papers_differences_follow_from_the_rows():

@@ -290,18 +290,17 @@ def test_the_reason_names_what_is_missing(
             predicted(tmp_path, key, **fields)
 
 
-MEASURED = {0: 0.99, 10: 0.7, 15: 0.85, 20: 0.9, 30: 0.8}
+MEASURED = {0: 0.99, 10: 0.7, 15: 0.85, 20: 0.9, 25: 0.9, 30: 0.8, 40: None}
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> DataFolder:
-    """A run of 30 steps that kept checkpoints of 10, 20 and 25, and measured at 15 as well."""
-    run = RunFolder(tmp_path / "policy/tiny")
+def run_of(folder: Path, measured: dict[int, float | None]) -> DataFolder:
+    """A run of 30 steps that kept checkpoints of 10, 20 and 25, and the adapter measured at 15."""
+    run = RunFolder(folder / "policy/tiny")
     rows = [
         curve_rows("run", "tiny", step, "held_out_greedy", {"balanced_accuracy": CurvePoint(score)})
-        for step, score in MEASURED.items()
+        for step, score in measured.items()
     ]
-    write_parquet(CURVES.conform(pl.concat(rows)), run.curves)
+    write_parquet(CURVES.conform(pl.concat([CURVES.empty(), *rows])), run.curves)
     for step in (10, 20, 25):
         (run.path / f"checkpoints/step-{step:06d}").mkdir(parents=True)
     for step in (0, 15):
@@ -309,10 +308,16 @@ def data(tmp_path: Path) -> DataFolder:
     (run.path / "adapter_step_20.partial").mkdir()
     outcome = TrainingOutcome(30, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {})
     write_outcome(run, outcome)
-    return DataFolder(base_dir=str(tmp_path))
+    return DataFolder(base_dir=str(folder))
 
 
-def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder):
+@pytest.fixture
+def data(tmp_path: Path) -> DataFolder:
+    """A run with measures."""
+    return run_of(tmp_path, MEASURED)
+
+
+def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder, tmp_path: Path):
     """Or the best that was kept and measured, never the one from before training."""
     run = data.path / "policy/tiny"
     chosen = chosen_policy(data, "tiny")
@@ -320,11 +325,15 @@ def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder):
     assert (30, 0.8) == (chosen.selected.step, chosen.selected.dev_score)
     best = chosen_policy(data, "tiny", "best_on_dev")
     assert run / "checkpoints/step-000020" == best.adapter
-    assert (20, 4) == (best.selected.step, best.selected.candidates)
+    assert (20, 5) == (best.selected.step, best.selected.candidates), "the earliest of equal ones"
     shutil.rmtree(run / "checkpoints")
     kept = chosen_policy(data, "tiny", "best_on_dev")
     assert run / "adapter_step_15" == kept.adapter
     assert (15, 2) == (kept.selected.step, kept.selected.candidates)
+    unmeasured = run_of(tmp_path / "unmeasured", {40: None})
+    assert chosen_policy(unmeasured, "tiny").selected.dev_score is None
+    with pytest.raises(ConfigError, match="best_on_dev"):
+        chosen_policy(unmeasured, "tiny", "best_on_dev")
 
 
 def test_what_was_chosen_is_told_of_policies_alone(data: DataFolder, tmp_path: Path):

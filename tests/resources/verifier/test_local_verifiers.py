@@ -21,10 +21,10 @@ from transformers import (
 )
 
 from chat_served import client
-from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
 from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
-from fault_server import BROKEN, REFUSED, Answer, FaultServer, replying
+from fault_server import REFUSED, Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.verifier.chunks import chunks
@@ -318,17 +318,6 @@ def test_a_text_verdict_needs_no_log_probabilities(verifier: Make):
         engines = [verifier(served, form=form) for form in forms]
         engines += [verifier(served), verifier(served, budget=9)]
         assert 4 == len({one.engine for one in engines})
-
-
-@pytest.mark.parametrize(
-    ("usual", "said"), [(BROKEN, "server_error"), (replying("Yes"), "no_logprobs")]
-)
-def test_an_endpoint_that_cannot_answer_is_one_error(usual: Answer, said: str, verifier: Make):
-    """Dead, or without log probabilities: no table of unread claims."""
-    with FaultServer(usual=usual) as served:
-        answers = verifier(served).answers
-        with pytest.raises(EngineError, match=said):
-            answers(PAIRS)
 
 
 def plainly(folder: Path, *texts: str, supported: int = 1) -> float:

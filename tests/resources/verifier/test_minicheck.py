@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from chat_parts import NothingStored
 from dagster_project.settings import ProfileName
+from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
@@ -37,6 +38,7 @@ from project import ROOT
 from resources.chat.client import ChatClient
 from resources.chat.endpoint import config_of
 from resources.embedder.hosted import HostedEmbedder
+from resources.evaluation.runner import VerifierCaller
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import ClaimSplit, claim_split_of
 from resources.verifier.hosted import HostedVerifier, Score
@@ -133,6 +135,18 @@ def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
     # Without log probabilities it is the endpoint's fault, and another message.
     with pytest.raises(ValueError, match="no log probabilities"):
         MiniCheckForm.support(replying([]))
+
+
+def test_as_a_system_it_fails_by_claim_and_counts_tokens():
+    """A reply without either word is no failure of the endpoint, and has no score."""
+    chat = ScriptedChat({"Claim": SURE, "late one": TIMEOUT, "odd one": [("Maybe", 0.9)]})
+    pairs = [{"evidence": "e", "claim": claim} for claim in ("plain", "late one", "odd one")]
+    calls = [ModelCall("verify", "pair", pair) for pair in pairs]
+    well, late, odd = VerifierCaller(HostedVerifier(chat)).answer("minicheck", calls)
+    assert (10, 1) == (well.prompt_tokens, well.completion_tokens)
+    assert 0.9 == pytest.approx(float(well.answer.text))
+    assert "timeout: too slow" == late.answer.failure
+    assert ("", "") == (odd.answer.text, odd.answer.failure)
 
 
 @pytest.mark.parametrize(("score", "expected"), [("raw", 0.3), ("normalised", 0.3 / 0.8)])
@@ -513,8 +527,6 @@ def test_a_file_that_does_not_fit_the_small_models_is_refused(tmp_path: Path, te
     form = minicheck_form("pair", folder_with(tmp_path, text))
     with pytest.raises(ConfigError, match=said):
         _ = form.prefix
-    with pytest.raises(ConfigError, match=said):
-        form.check("pair")
 
 
 @contextmanager
