@@ -1,10 +1,10 @@
 """Content-keyed store of chat replies: what was answered and paid for is never asked again.
 
 One SQLite file in WAL mode, shared by any number of processes. The first reply under a key
-stays. A background thread writes ``BATCH_ROWS`` replies, or those of ``BATCH_S`` seconds, per
-transaction, and ``flush`` returns when all are on disk; a killed process loses at most its last
-batch. A crash of the machine may lose the last transactions, never the file. The next reply
-under the key of an unreadable row replaces it. Prompts and failures are not stored.
+stays. A thread writes each reply soon, with all that came meanwhile in one transaction, and
+``flush`` returns when all are on disk; a killed process loses those of its last moment. A crash of
+the machine may lose the last transactions, never the file. The next reply under the key of an
+unreadable row replaces it. Prompts and failures are not stored.
 
 It is not in Parquet shards, as other results are, because replies arrive a few at a time:
 with flushed batches of 64, shards were 14 to 18 times slower to write, and 2 to 8 times
@@ -14,10 +14,9 @@ slower to look up.
 import json
 import sqlite3
 import threading
-import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -36,8 +35,6 @@ from resources.store.chat_replies import (
 )
 
 REPLIES_FILE = "chat_cache.sqlite"
-BATCH_ROWS = 64
-BATCH_S = 0.25
 _KEYS_PER_QUERY = 500
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
@@ -75,24 +72,20 @@ class ReplyStore:
         """The file."""
         self._model, self._revision = model, revision
         self._pending: dict[str, StoredReply] = {}
-        self._changed = threading.Condition()
-        self._reading = threading.Lock()
-        self._closed, self._flushing = False, 0
-        self._broken: Exception | None = None
         self._superseded: set[str] = set()
         self._damaged: dict[str, bytes | None] = {}
+        self._closed = False
+        self._broken: Exception | None = None
+        # Writing may wait for another process: neither it nor reading holds up the other.
+        self._changing, self._reading, self._writing = (threading.Lock() for _ in range(3))
+        self._background = ThreadPoolExecutor(1, "chat-cache")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._reader = open_replies(path)
             self._reader.text_factory = bytes  # invalid UTF-8 then affects only its own row
+            self._writer = open_replies(path)
         except (sqlite3.Error, OSError, EngineError) as error:
             raise ReplyStoreError(what_to_do(path, error)) from error
-        self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
-        self._writer.start()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the file itself."""
-        return ReplyStore, (self.path, self._model, self._revision)
 
     def __enter__(self) -> Self:
         """The store itself."""
@@ -104,9 +97,11 @@ class ReplyStore:
 
     def get(self, keys: Sequence[str]) -> dict[str, ChatReply[None]]:
         """The stored replies by key, marked ``cached``; missing keys are left out."""
-        with self._changed:
+        with self._changing:
             waiting = [self._pending[key] for key in keys if key in self._pending]
-        replies = {one.key: replace(one.reply, cached=True, value=None) for one in waiting}
+        replies = {
+            entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting
+        }
         rest = [key for key in keys if key not in replies]
         for start in range(0, len(rest), _KEYS_PER_QUERY):
             replies.update(self._read(rest[start : start + _KEYS_PER_QUERY]))
@@ -118,37 +113,34 @@ class ReplyStore:
         Raises:
             ReplyStoreError: an earlier reply could not be written.
         """
-        with self._changed:
+        with self._changing:
             self._refuse_where_broken()
             if self._closed:
                 raise ReplyStoreError(f"{self.path} was closed")
             if entry.key not in self._pending or entry.replaces is not None:
                 self._pending[entry.key] = entry
-            if len(self._pending) in {1, BATCH_ROWS}:
-                self._changed.notify_all()
+            self._background.submit(self._write_pending)
 
     def flush(self) -> dict[str, ChatReply[None]]:
-        """Wait until all is on disk; returns the replies that others had stored first.
+        """Return when all is on disk, with the replies that others had stored first.
 
         Raises:
             ReplyStoreError: a reply could not be written.
         """
-        with self._changed:
-            self._flushing += 1
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._pending or self._broken is not None)
-            self._flushing -= 1
-            self._refuse_where_broken()
+        self._write_pending()
+        self._refuse_where_broken()
+        with self._changing:
             superseded, self._superseded = list(self._superseded), set()
         return self.get(superseded)
 
     def close(self) -> None:
         """Write what is left and close the file; idempotent."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._writer.join()
-        self._reader.close()
+        with self._changing:
+            closed, self._closed = self._closed, True
+        if not closed:
+            self._background.shutdown()
+            self._reader.close()
+            self._writer.close()
 
     def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply[None]]]:
         query = f"SELECT * FROM replies WHERE key IN ({','.join('?' * len(keys))})"  # noqa: S608
@@ -174,35 +166,23 @@ class ReplyStore:
         if self._broken is not None:
             raise ReplyStoreError(what_to_do(self.path, self._broken)) from self._broken
 
-    def _write_on(self) -> None:
-        """The writer's thread: one transaction per batch, until closed and all is written."""
-        try:
-            with closing(open_replies(self.path)) as connection:
-                while batch := self._next_batch():
-                    superseded = _write(connection, [self._row(entry) for entry in batch])
-                    self._forget(batch, superseded)
-        except Exception as error:  # noqa: BLE001 - raised by the next ``put`` or ``flush``
-            with self._changed:
+    def _write_pending(self) -> None:
+        """Write what is pending in one transaction; an error is raised by the next use."""
+        with self._writing:
+            with self._changing:
+                batch = list(self._pending.values())
+            if not batch or self._broken is not None:
+                return
+            try:
+                superseded = _write(self._writer, [self._row(entry) for entry in batch])
+            except Exception as error:  # noqa: BLE001 - raised by the next ``put`` or ``flush``
                 self._broken = error
-                self._changed.notify_all()
-
-    def _next_batch(self) -> list[StoredReply]:
-        """Wait for entries, then ``BATCH_S`` for more; empty when closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._pending or self._closed)
-            until = time.monotonic() + BATCH_S
-            while not self._flushing and not self._closed and len(self._pending) < BATCH_ROWS:
-                if not self._changed.wait(until - time.monotonic()):
-                    break
-            return list(self._pending.values())
-
-    def _forget(self, batch: Sequence[StoredReply], superseded: set[str]) -> None:
-        with self._changed:
-            for entry in batch:
-                if self._pending.get(entry.key) is entry:
-                    del self._pending[entry.key]
-            self._superseded |= superseded
-            self._changed.notify_all()
+                return
+            with self._changing:
+                self._superseded |= superseded
+                for entry in batch:
+                    if self._pending.get(entry.key) is entry:
+                        del self._pending[entry.key]
 
     def _row(self, entry: StoredReply) -> tuple[Any, ...]:
         reply, template = entry.reply, entry.template
