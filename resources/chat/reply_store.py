@@ -102,7 +102,9 @@ class ReplyStore:
         replies = {
             entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting
         }
-        rest = [key for key in keys if key not in replies]
+        # What is stored goes before what waits, unless that is to replace it.
+        replaced = {entry.key for entry in waiting if entry.replaces is not None}
+        rest = [key for key in keys if key not in replaced]
         for start in range(0, len(rest), _KEYS_PER_QUERY):
             replies.update(self._read(rest[start : start + _KEYS_PER_QUERY]))
         return replies
