@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from resources.corpora.fetching import Fetcher
 
 _ADDRESS = re.compile(r"https?://[\w.-]+(:\d+)?(/[\w./~%-]*)?", re.ASCII)
-_STATES = {
-    "fetched": "",
-    "kept": " (as fetched before)",
-    "found": " (was there; not from a fetch)",
-}
 CorporaOption = Annotated[
     Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
 ]
@@ -68,7 +63,7 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
-    from decomposerl.claims.downloads import ACCESS, listed
+    from decomposerl.claims.downloads import ACCESS, listed, size_text
     from resources.corpora.fetching import Fetcher
 
     if mirror and not _ADDRESS.fullmatch(mirror):
@@ -86,7 +81,12 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     show = print_note if as_json else print_text
     new = [access for access in chosen if not fetcher.accepted(access.corpus)]
     for access in new:
-        show(_terms(access))
+        show(
+            f"{access.corpus.title} ({access.name}): {access.obtained}, {size_text(access)}\n"
+            f"  licence   {access.corpus.license}\n"
+            f"  terms     {access.corpus.terms}\n"
+            f"  homepage  {access.corpus.homepage}"
+        )
         if accept_terms:
             fetcher.accept(access.corpus)
     if new and not accept_terms:
@@ -100,8 +100,8 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     raise typer.Exit(max(codes))
 
 
-def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
-    """The folder that is named, else the environment's; it is made where it is not there.
+def corpora_folder(corpora: Path | None) -> Path:
+    """The folder that is named, else the environment's; it may not be there yet.
 
     Raises:
         ConfigError: neither is set.
@@ -109,10 +109,7 @@ def corpora_folder(corpora: Path | None, *, make: bool = True) -> Path:
     folder = corpora or read_settings().paths.corpora
     if folder is None:
         raise ConfigError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
-    folder = folder.resolve()
-    if make:
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return folder.resolve()
 
 
 def _list(chosen: "Sequence[Access]", folder: Path | None) -> None:
@@ -135,18 +132,6 @@ def _list(chosen: "Sequence[Access]", folder: Path | None) -> None:
     print_columns(("corpus", "obtained", "files", "size", "licence"), rows)
 
 
-def _terms(access: "Access") -> str:
-    from decomposerl.claims.downloads import size_text
-
-    corpus = access.corpus
-    return (
-        f"{corpus.title} ({access.name}): {access.obtained}, {size_text(access)}\n"
-        f"  licence   {corpus.license}\n"
-        f"  terms     {corpus.terms}\n"
-        f"  homepage  {corpus.homepage}"
-    )
-
-
 def _fetched(
     fetcher: "Fetcher",
     access: "Access",
@@ -165,7 +150,7 @@ def _fetched(
         with ProgressDisplay(Terminal(stderr=True)):
             for file in fetcher.fetch(access, pages=pages):
                 rows.append({"corpus": access.name, **asdict(file)})
-                show(f"{fetcher.root / file.path}{_STATES[file.state]}")
+                show(f"{file.state}: {fetcher.root / file.path}")
                 if file.replaced:
                     print_note(f"what was at {file.path} is {file.replaced} beside it now")
     except DecomposeRLError as error:

@@ -15,6 +15,7 @@ import typer
 from rich.prompt import IntPrompt
 
 from dagster_project.environment import benchmarks_for, read_settings, sources_for
+from dagster_project.evaluation_commands import DataOption
 from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.settings import SYSTEMS_FILE
 from dagster_project.terminal import Commands, Terminal, print_text, report_errors
@@ -58,7 +59,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     from dagster_project.own_corpus import guessed, lay_out, preview_text
     from decomposerl.claims.column_guess import UnclearPolarity
 
-    folder = corpora_folder(corpora, make=False)
+    folder = corpora_folder(corpora)
     target = folder / name / "source.toml"
     if file is None:
         if preview is None or not os.path.lexists(target):
@@ -90,10 +91,7 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
 @report_errors
 def systems(
     *,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
-    ] = None,
+    data: DataOption = None,
     file: Annotated[
         Path | None,
         typer.Option("--systems", help="The file to write; default: systems.toml in the folder."),
@@ -110,9 +108,8 @@ def systems(
     text = resources.files("dagster_project").joinpath("systems_template.toml").read_text("utf-8")
     replace_text(target, [text])
     print_text(f"wrote {target}: uncomment the entries that you need, then")
-    named = ""
-    if target.resolve() != settings.paths.systems_file.resolve():
-        named = f"DECOMPOSERL_PATHS__SYSTEMS={shlex.quote(str(target))} "
+    elsewhere = target.resolve() != settings.paths.systems_file.resolve()
+    named = f"DECOMPOSERL_PATHS__SYSTEMS={shlex.quote(str(target))} " * elsewhere
     print_text(f"{named}decomposerl doctor && {named}decomposerl evaluate --list")
 
 

@@ -48,7 +48,7 @@ def lay_out(given: Path, name: str, folder: Path, records: str, place: Path) -> 
     if _ending(given) in _SHEETS:
         raise ConfigError(f"{given} is a spreadsheet: save it as 'CSV UTF-8' and name that file")
     if not inside:
-        raise ConfigError(f"{given} has no file that ends in {', '.join(sorted(_ENDINGS))}")
+        raise ConfigError(f"{given}: no file that ends in {', '.join(sorted(_ENDINGS))}")
     saved = [path for path in inside if path.suffix == ".arrow"]  # beside JSON that is no rows
     files = dict[NativeFile, Path]()
     for path in saved or inside:

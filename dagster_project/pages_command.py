@@ -1,9 +1,10 @@
 """``decomposerl build-pages``: the page databases of HoVer, Ex-FEVER, FEVER and FEVEROUS."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
 from decomposerl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from resources.corpora.page_build import BuiltPages
 
 _SHOWN_TITLES = 5
 
@@ -37,15 +41,17 @@ def build_pages(
 
     One pass: a build that was ended begins again when the same command is run.
     """
-    from resources.corpora.page_build import PAGE_SETS, megabytes, named_pages, needed_bytes
+    from resources.corpora.page_build import PAGE_SETS, bytes_in, megabytes, named_pages
     from resources.corpora.page_build import build_pages as build
 
     if corpus not in PAGE_SETS:
-        known = ", ".join(PAGE_SETS)
-        raise ConfigError(f"there is no page database of '{corpus}', only of: {known}")
+        raise ConfigError(
+            f"there is no page database of '{corpus}', only of: {', '.join(PAGE_SETS)}"
+        )
     if dump is not None and not dump.exists():
         raise ConfigError(f"--from: there is no {dump}")
     folder, pages, needed = corpora_folder(corpora), PAGE_SETS[corpus], None
+    folder.mkdir(parents=True, exist_ok=True)
     places = [folder / place / pages.file for place in pages.places]
     dump = dump or next((place for place in places if place.exists()), None)
     if dump is None:
@@ -60,20 +66,27 @@ def build_pages(
             every = (*sources_for(settings), *benchmarks_for(settings))
             needed = named_pages([one for one in every if one.name == corpus], folder)
         else:
-            needs, free = needed_bytes(pages, dump), shutil.disk_usage(folder).free
-            room = f"the database will need about {megabytes(needs)}; {megabytes(free)} are free"
-            say(f"{'·' if needs > free else ' '} {room}")
+            needs = megabytes(bytes_in(dump) * pages.database // pages.size)
+            free = megabytes(shutil.disk_usage(folder).free)
+            say(f"the database will need about {needs}; {free} are free")
         built = build(pages, dump, folder / pages.target, needed, replace=replace_old)
     if as_json:
-        print_json({**asdict(built), "target": str(built.target)})
-        return
-    print_text(f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {built.dump}")
+        facts = {"target": str(built.target), "dump": dump.name, "needed": needed and len(needed)}
+        print_json(asdict(built) | facts)
+    else:
+        size = megabytes(built.size)
+        print_text(f"{built.target}: {built.pages:,} pages, {size}, from {dump.name}")
+        for line in _left_out(built, len(needed or ())):
+            print_text(line)
+
+
+def _left_out(built: "BuiltPages", needed: int) -> Iterator[str]:
     if built.repeated:
-        print_text(f"{built.repeated:,} pages of a title that was there were left out")
+        yield f"{built.repeated:,} pages of a title that was there were left out"
     if built.unreadable:
-        print_text(f"{built.unreadable:,} lines were no pages and were left out")
+        yield f"{built.unreadable:,} lines were no pages and were left out"
     if built.missing:
         more = len(built.missing) - _SHOWN_TITLES
         titles = ", ".join(built.missing[:_SHOWN_TITLES]) + f" and {more:,} more" * (more > 0)
-        missing = f"{len(built.missing):,} of the {built.needed:,} pages that claims name"
-        print_text(f"{missing} are not in the dump: {titles}")
+        missing = f"{len(built.missing):,} of the {needed:,} pages that claims name"
+        yield f"{missing} are not in the dump: {titles}"

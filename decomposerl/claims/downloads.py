@@ -7,7 +7,7 @@ a named publication state; any other checksum is recorded at the first fetch and
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -16,7 +16,6 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.source import Corpus
 
 _MOST_BYTES, _MOST_PAGE_BYTES = 4_000_000_000, 80_000_000_000
-_HUB = "hf://datasets/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +24,18 @@ class Download:
 
     ``files`` maps a name to a path: the name is that of a member of an archive, without folders,
     or a pattern that one file of a hub's repository matches; it is empty where the address gives
-    the file itself. A ``url`` may be ``hf://datasets/<repo_id>``, and is empty for files that a
-    person has to place. ``size`` is in bytes, None where none is published; ``about`` then says
-    what is known of it. ``unpacked`` is roughly what the files of a large archive need on the disk
-    besides it. ``sha256`` and ``git_blob`` (the id of the object in a Git repository) are of the
-    download and empty where none is published. ``redirects`` are hosts besides the address's own
-    that may send it. ``pages`` marks a page database, which is fetched only on request.
+    the file itself. ``repo_id`` is a dataset of the hub, whose page ``url`` is; files that a person
+    has to place have no ``url``. ``size`` is in bytes, None where none is published; ``about`` then
+    says what is known of it. ``unpacked`` is roughly what the files of a large archive need on the
+    disk besides it. ``sha256`` and ``git_blob`` (the id of the object in a Git repository) are of
+    the download and empty where none is published. ``redirects`` are hosts besides the address's
+    own that may send it. ``pages`` marks a page database, which is fetched only on request.
     """
 
     url: str
     files: Mapping[str, str]
     checked_in: str
+    repo_id: str = ""
     size: int | None = None
     about: str = ""
     sha256: str = ""
@@ -48,11 +48,6 @@ class Download:
     def name(self) -> str:
         """The path of its first file, which names it in messages."""
         return next(iter(self.files.values()))
-
-    @property
-    def repo_id(self) -> str:
-        """The repository of a dataset on the hub; empty for other addresses."""
-        return self.url.removeprefix(_HUB) if self.url.startswith(_HUB) else ""
 
     @property
     def archive(self) -> bool:
@@ -71,16 +66,17 @@ class Download:
 class Access:
     """How the files of the corpus ``name`` are obtained, as training corpus and as test set.
 
-    ``step`` is what a person has to do: place files, or get what a download lacks. ``other`` are
-    files that the reader also takes and that are not fetched, each with the reason. ``gated``:
-    it needs an account that has accepted its terms, and a token.
+    ``obtained`` is ``direct``, ``hub`` or ``manual``; ``gated`` beside it: that needs a token of an
+    account that has accepted the terms. ``step`` is what a person has to do: place files, or get
+    what a download lacks (``in part``). ``other`` are files that the reader also takes and that are
+    not fetched, each with the reason.
     """
 
     name: str
+    obtained: str
     downloads: Sequence[Download]
     step: str = ""
     other: Mapping[str, str] = field(default_factory=dict)
-    gated: bool = False
 
     def files(self, *, pages: bool = True) -> tuple[str, ...]:
         """The paths that a fetch, or the manual step, gives; with or without page databases."""
@@ -102,37 +98,13 @@ class Access:
         pages = pages and any(download.pages for download in self.downloads)
         return f"decomposerl fetch {self.name}{' --pages' * pages}"
 
-    @property
-    def obtained(self) -> str:
-        """``direct``, ``direct, in part``, ``hub``, ``hub, gated`` or ``manual``."""
-        if self.placed:
-            return "manual"
-        how = "hub" if any(download.repo_id for download in self.downloads) else "direct"
-        return how + ", gated" * self.gated + ", in part" * bool(self.step)
-
-
-def _git_files(git: str, folder: str, to: str, objects: Sequence[str]) -> Iterator[Download]:
-    """Files of the repository ``owner/name@commit``, each as object id, name and perhaps size."""
-    owner, commit = git.split("@")
-    for blob, name, *size in map(str.split, objects):
-        yield Download(
-            url=f"https://raw.githubusercontent.com/{owner}/{commit}/{folder}/{name}",
-            files={"": f"{to}/{name}"},
-            checked_in=f"https://github.com/{owner}/tree/{commit}/{folder}",
-            git_blob=blob,
-            size=int(size[0]) if size else None,
-        )
-
-
-def _access(name: str, table: Mapping[str, Any]) -> Access:
-    downloads = list[Download]()
-    for entry in table["downloads"]:
-        downloads += _git_files(**entry) if "git" in entry else [Download(**entry)]
-    return Access(name=name, **{**table, "downloads": downloads})
-
 
 _TABLES = tomllib.loads(files(__package__).joinpath("addresses.toml").read_text("utf-8"))
-ACCESS: Mapping[str, Access] = {name: _access(name, table) for name, table in _TABLES.items()}
+ACCESS: Mapping[str, Access] = {
+    name: Access(name=name, **{**table, "downloads": [Download(**one) for one in downloads]})
+    for name, table in _TABLES.items()
+    for downloads in (table["downloads"],)
+}
 """By the name of the corpus, which a training corpus and its test set share."""
 
 
@@ -142,8 +114,8 @@ def how_to_obtain(access: Access | None) -> str:
         return ""
     if access.obtained == "manual":
         return f"To get them: {access.step}."
-    gate = " after you have accepted its terms on the hub" if access.gated else ""
-    note = f"; {access.step}" if access.step else ""
+    gate = " after you have accepted its terms on the hub" * ("gated" in access.obtained)
+    note = f"; {access.step}" * bool(access.step)
     return f"`{access.command()}` gets the files{gate} ({size_text(access)}){note}."
 
 
@@ -151,7 +123,7 @@ def listed(access: Access) -> dict[str, Any]:
     """One row of ``fetch --list --json``: the fields of the types above, and what they say."""
     stated = ("title", "homepage", "license", "terms")
     facts = {name: getattr(access.corpus, name) for name in stated}
-    return {**asdict(access), **facts, "obtained": access.obtained, "command": access.command()}
+    return {**asdict(access), **facts, "command": access.command()}
 
 
 def size_text(access: Access) -> str:

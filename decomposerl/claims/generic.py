@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Self
 
+import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
@@ -314,6 +316,28 @@ class _Spec(Section):
     labels: _LabelSides
     evidence: EvidenceShape = EvidenceShape()
 
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Self:
+        sides, files, columns = self.labels, self.files, self.columns
+        trained = {*files.train, *files.dev}
+        every = trained | {*files.test}
+        problems = ["files: names no file"] * (not every)
+        for one, other in combinations(_LabelSides.model_fields, 2):
+            said = f"labels.{one} and labels.{other}: {{!r}} stands on more than one side"
+            problems += map(said.format, sorted(getattr(sides, one) & getattr(sides, other)))
+        problems += map("files: {} is trained on and tested on".format, trained & {*files.test})
+        unknown = files.labels.keys() - every
+        problems += map("files.labels: {} is none of the files".format, unknown)
+        if columns.label is None and every - files.labels.keys():
+            problems.append("columns.label: is missing, and files.labels lacks a file")
+        if not sides.supported | sides.refuted:
+            problems.append("labels.supported: is empty, as is labels.refuted")
+        if columns.id is not None and self.evidence.group_by is not None:
+            problems.append("columns.id: a claim of several rows has the value of group_by as id")
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
 
 _KEYS = [
     f"{table}.{key}".removesuffix(".")
@@ -330,7 +354,12 @@ def parse_corpus_toml(text: str, where: str) -> tuple[Source, Benchmark | None]:
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its key.
     """
-    spec = _parsed(text, where)
+    try:
+        spec = _Spec.model_validate(tomllib.loads(text))
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not TOML: {error}") from error
     trained, tested = (
         tuple(native_file(path, split) for split in splits for path in getattr(spec.files, split))
         for splits in (("train", "dev"), ("test",))
@@ -346,46 +375,12 @@ def parse_corpus_toml(text: str, where: str) -> tuple[Source, Benchmark | None]:
     return source, Benchmark.from_source(source, *tested, in_domain=bool(trained))
 
 
-def _parsed(text: str, where: str) -> _Spec:
-    try:
-        spec = _Spec.model_validate(tomllib.loads(text))
-    except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: not TOML: {error}") from error
-    sides, files, columns = spec.labels, spec.files, spec.columns
-    trained = {*files.train, *files.dev}
-    every = trained | {*files.test}
-    lists = {f"labels.{name}": getattr(sides, name) for name in _LabelSides.model_fields}
-    problems = ["files: names no file"] * (not every)
-    for label in sorted(frozenset[str]().union(*lists.values())):
-        keys = [key for key, own in lists.items() if label in own]
-        if len(keys) > 1:
-            problems.append(f"{' and '.join(keys)}: {label!r} stands on more than one side")
-    problems += [f"files: {path} is trained on and tested on" for path in trained & {*files.test}]
-    problems += [
-        f"files.labels: {path} is none of the files" for path in files.labels.keys() - every
-    ]
-    if columns.label is None and every - files.labels.keys():
-        problems.append("columns.label: is missing, and files.labels lacks a file")
-    if not sides.supported | sides.refuted:
-        problems.append("labels.supported: is empty, as is labels.refuted")
-    if columns.id is not None and spec.evidence.group_by is not None:
-        problems.append("columns.id: a claim of several rows has the value of group_by as its id")
-    if problems:
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
-    return spec
-
-
 def _mistakes(error: ValidationError) -> Iterator[str]:
     for mistake in error.errors(include_url=False):
-        key = ".".join(str(part) for part in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ")
+        key, said = ".".join(map(str, mistake["loc"])), mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
             names = {whole.rpartition(".")[2]: whole for whole in reversed(_KEYS)}
             near = get_close_matches(str(mistake["loc"][-1]), names, n=1)
-            meant = (f"; did you mean {names[name]}?" for name in near)
-            message = "is no key of this file" + "".join(meant)
-        elif mistake["type"] == "missing":
-            message = "is missing"
-        yield f"{key}: {message}"
+            said = "is no key of this file" + "".join(f"; did you mean {names[n]}?" for n in near)
+        said = "is missing" if mistake["type"] == "missing" else said
+        yield from (f"{key}: {line}".removeprefix(": ") for line in said.split("\n"))

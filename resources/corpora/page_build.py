@@ -11,12 +11,14 @@ import bz2
 import gzip
 import io
 import json
+import os
 import re
 import sqlite3
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from errno import ENOSPC
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +28,7 @@ from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import JsonObject
 from decomposerl.claims.passages import page_title, without_entities
 from decomposerl.claims.source import Corpus, FieldError, in_form
-from decomposerl.errors import ConfigError, SourceError, SourceFileError
+from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.normal_form import normalised
 from decomposerl.progress import Bar, bar
 from resources.corpora.archives import DAMAGE, Member, archive_members
@@ -51,14 +53,15 @@ class PageSet:
     """One page database, and the published dump that it can be made from.
 
     ``target`` and ``places`` (of the dump) are below the corpora folder. ``table`` creates the
-    table; ``row`` makes a row of a line's JSON object, None for a page without content, and raises
-    ``FieldError`` for anything else. ``size`` is that of the dump, ``database`` about that of all
-    its pages, in bytes.
+    table, ``insert`` adds a row unless its id is there. ``row`` makes one of a line's JSON object,
+    None for a page without content, and raises ``FieldError`` for anything else. ``size`` is that
+    of the dump, ``database`` about that of all its pages, in bytes.
     """
 
     name: str
     target: str
     table: str
+    insert: str
     row: Callable[[JsonObject], Row | None]
     file: str
     address: str
@@ -67,29 +70,21 @@ class PageSet:
     license: str
     places: Sequence[str]
 
-    @property
-    def insert(self) -> str:
-        """The statement that adds a row unless its id is there."""
-        name, marks = self.table.partition("(")[0], ", ".join("?" * (self.table.count(",") + 1))
-        return f"INSERT OR IGNORE INTO {name} VALUES ({marks})"  # noqa: S608 - constants
 
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class BuiltPages:
     """What was built from a dump; it is filled in during the build.
 
     ``pages`` rows are in ``target``, a file of ``size`` bytes. ``repeated`` titles were left out
-    (the first page stays), ``unreadable`` lines too. ``needed`` pages were wanted (None: all);
-    those in ``missing`` are not in the dump.
+    (the first page stays), ``unreadable`` lines too. Those in ``missing`` were needed and are not
+    in the dump.
     """
 
     target: Path
-    dump: str
     pages: int = 0
     size: int = 0
     repeated: int = 0
     unreadable: int = 0
-    needed: int | None = None
     missing: tuple[str, ...] = ()
 
 
@@ -106,19 +101,17 @@ def build_pages(
     Raises:
         ConfigError: the target is there, and it is not to ``replace``.
         SourceFileError: the dump is damaged, or no dump of these pages.
-        SourceError: the disk is full; the message says how much is needed.
+        OSError: the disk is full.
         DecomposeRLError: another process builds it.
     """
     if target.exists() and not replace:
         raise ConfigError(f"{target} is there already; --replace builds it again")
     target.parent.mkdir(parents=True, exist_ok=True)
-    built = BuiltPages(
-        target=target, dump=dump.name, needed=None if needed is None else len(needed)
-    )
+    built = BuiltPages(target)
     with file_lock(lock_path(target.parent, target.name), str(target)), aside(target) as partial:
         try:
             with (
-                bar(f"{pages.name} pages", _bytes_in(dump) // _MB, "MB") as shown,
+                bar(f"{pages.name} pages", bytes_in(dump) // _MB, "MB") as shown,
                 closing(sqlite3.connect(partial, isolation_level=None)) as database,
             ):
                 for statement in (*_BEGIN, f"CREATE TABLE {pages.table}", "BEGIN"):
@@ -128,13 +121,9 @@ def build_pages(
                 built.pages = database.total_changes
             put_in_place(partial, target)
         except sqlite3.Error as error:
-            if not getattr(error, "sqlite_errorname", "").startswith(_NOT_WRITTEN):
-                raise
-            whole = megabytes(needed_bytes(pages, dump))
-            raise SourceError(
-                f"the database of {pages.name} cannot be written ({error}): all pages need about "
-                f"{whole} on the disk of {partial.parent}; make room and run the same command again"
-            ) from error
+            if getattr(error, "sqlite_errorname", "").startswith(_NOT_WRITTEN):
+                raise OSError(ENOSPC, os.strerror(ENOSPC), str(target)) from error
+            raise
     built.size, built.repeated = target.stat().st_size, built.repeated - built.pages
     return built
 
@@ -207,13 +196,9 @@ def _files(dump: Path) -> Iterator[Path]:
     return filter(Path.is_file, [dump, *sorted(dump.rglob("*"))])
 
 
-def _bytes_in(dump: Path) -> int:
+def bytes_in(dump: Path) -> int:
+    """The size of the file, or of all files of the folder."""
     return sum(path.stat().st_size for path in _files(dump))
-
-
-def needed_bytes(pages: PageSet, dump: Path) -> int:
-    """About the size of all pages of a dump, from the published sizes."""
-    return _bytes_in(dump) * pages.database // pages.size
 
 
 def megabytes(size: int) -> str:

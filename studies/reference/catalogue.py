@@ -94,7 +94,7 @@ def _corpora() -> Iterator[str]:
 def _obtained(access: Access) -> tuple[str, ...]:
     pages = dict.fromkeys(download.checked_in for download in access.downloads)
     shown = ", ".join(_read_in(number, page) for number, page in enumerate(pages, 1))
-    own = f"accept the terms on the [hub]({access.corpus.homepage})" * access.gated
+    own = f"accept the terms on the [hub]({access.corpus.homepage})" * ("gated" in access.obtained)
     return code(access.name), access.obtained, size_text(access), shown, own or access.step
 
 

@@ -134,7 +134,8 @@ def test_every_corpus_says_where_its_files_are():
         assert native | set(corpus.beside) <= obtained, corpus.name
         assert native <= obtained - {one.name for one in access.downloads if one.pages}
         assert (access.obtained == "manual") == bool(access.placed)
-        assert ("hub" in access.obtained) == any(one.repo_id for one in access.downloads)
+        assert access.obtained.startswith("hub") == any(one.repo_id for one in access.downloads)
+        assert access.obtained.endswith("in part") == bool(access.step and not access.placed)
         assert not access.placed or access.step
 
 
@@ -152,7 +153,7 @@ def test_addresses_are_exact_and_say_where_they_were_read():
     """HTTPS, a commit where there is one, well-formed checksums, a public page."""
     for access in ACCESS.values():
         for one in access.downloads:
-            assert one.url.startswith(("https://", "hf://")) or one.name in access.placed
+            assert one.url.startswith("https://") or one.name in access.placed
             assert one.checked_in.startswith("https://github.com/")
             assert one.git_blob == "" or len(bytes.fromhex(one.git_blob)) == 20
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
