@@ -239,15 +239,10 @@ def _method(system: System) -> Method:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``PREDICTIONS`` and ``CALLS`` in the order of the claims.
-
-    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
-    """
+    """``PREDICTIONS`` and ``CALLS`` in the order of the claims."""
 
     predictions: pl.DataFrame
     calls: pl.DataFrame
-    asked: int
-    stored: int
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
@@ -315,7 +310,7 @@ class OpenedSystem:
         """
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
-        system, before = self.task.system, (self.calls, self.hits)
+        system = self.task.system
         title, columns = f"{system.key}, {benchmark}", ("claim_id", "claim", "evidence", "passages")
         asked = [
             ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
@@ -345,8 +340,7 @@ class OpenedSystem:
             for one in answered
             for number, call in enumerate(one.calls)
         ]
-        counts = (self.calls - before[0], self.hits - before[1])
-        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)), *counts)
+        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)))
 
     def verify(
         self, claims: Sequence[ClaimToVerify], finished: Callable[[Prediction], None]
