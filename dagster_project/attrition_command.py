@@ -77,7 +77,7 @@ def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Forma
     elif table == "paper":
         wide = read_table(folder, "attrition_wide")
         frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
-        pages = partial(against_paper.against_paper_text), partial(against_paper.against_paper_text, markdown=True)
+        pages = against_paper.paper_text, partial(against_paper.paper_text, markdown=True)
     elif table == "published":
         frame = report.against_published(read_table(folder, "attrition_wide"))
     elif table:

@@ -111,9 +111,8 @@ def leaderboard(
                 status = _status({runs.get((run, part)) for run in row.runs for part in parts})
                 score = _score([scored.get((run, column)) for run in row.runs], status)
                 whole = () if column.endswith(WITHOUT) else parts
-                rests: dict[str, object] = {**_counted(counts, row.runs, whole)}
-                cell = {"benchmark": column, "paper": row.paper.get(column), **score, **rests}
-                lines.append(head | cell)
+                cell = {"benchmark": column, "paper": row.paper.get(column)}
+                lines.append({**head, **cell, **score, **_counted(counts, row.runs, whole)})
     board = pl.DataFrame(lines, schema=LEADERBOARD.schema)
     rows = pl.when(pl.col("score").is_not_null()).then("rows")
     ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)

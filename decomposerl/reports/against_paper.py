@@ -85,7 +85,7 @@ def _reason(source: str, name: str, read: int, unused: Mapping[str, str]) -> str
     return f"Rows read: {read:,}{left}. With all files: {said[0].lower()}{said[1:]}{setting}"
 
 
-def against_paper_text(compared: pl.DataFrame, *, markdown: bool = False) -> str:
+def paper_text(compared: pl.DataFrame, *, markdown: bool = False) -> str:
     """``against_paper`` as aligned text or Markdown, a line per source; the reasons are below."""
     head = ["Source"]
     for _, name in _COLUMNS.values():

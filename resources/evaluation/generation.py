@@ -23,9 +23,9 @@ import polars as pl
 from pydantic import ValidationError
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS
-from decomposerl.baselines.method import ClaimInput, Method, Procedure, Verification, offering
+from decomposerl.baselines.method import ClaimInput, Procedure, Verification, offering
 from decomposerl.baselines.minicheck import SUPPORT
-from decomposerl.errors import ConfigError, EngineMissing, EvaluationError
+from decomposerl.errors import EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import (
@@ -69,6 +69,7 @@ Details = Callable[[], Mapping[str, int | float | str]]
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
+_METHODS = {method.name: method for method in ENTRY_METHODS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +190,9 @@ class Task:
 
 
 def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LABELS) -> Task:
-    """The task of a method with a chat model, whose prompts offer ``labels``.
-
-    Raises:
-        ConfigError: there is no such method, or it has no such protocol.
-    """
-    method = _method(system)
+    """The task of a method with a chat model, whose prompts offer ``labels``."""
+    method = _METHODS[system.method]
     procedures = {str(name): procedure for name, procedure in method.procedures.items()}
-    if system.protocol not in procedures:
-        raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")
     return Task(
         system,
         offering(labels, procedures[system.protocol]),
@@ -215,7 +210,7 @@ def answers_third(system: System) -> bool:
         return rule_of(entry) == THREE_WAY
     if port == "policy":
         return experiment(system.model.key).verdict_rule == THREE_WAY
-    return port != "verifier" and _method(system).three_way
+    return port != "verifier" and _METHODS[system.method].three_way
 
 
 def rule_of(entry: SystemEntry) -> VerdictRule:
@@ -226,28 +221,16 @@ def rule_of(entry: SystemEntry) -> VerdictRule:
 
 def verifier_task(system: System, seed: int = 42) -> Task:
     """The task of a method whose verdicts are a verifier's."""
-    revision = _method(system).revision
+    revision = _METHODS[system.method].revision
     return Task(system, scored, system.method, decomposes=False, seed=seed, revision=revision)
-
-
-def _method(system: System) -> Method:
-    for method in ENTRY_METHODS:
-        if method.name == system.method:
-            return method
-    raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``PREDICTIONS`` and ``CALLS`` in the order of the claims.
-
-    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
-    """
+    """``PREDICTIONS`` and ``CALLS`` in the order of the claims."""
 
     predictions: pl.DataFrame
     calls: pl.DataFrame
-    asked: int
-    stored: int
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
@@ -315,7 +298,7 @@ class OpenedSystem:
         """
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
-        system, before = self.task.system, (self.calls, self.hits)
+        system = self.task.system
         title, columns = f"{system.key}, {benchmark}", ("claim_id", "claim", "evidence", "passages")
         asked = [
             ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
@@ -345,8 +328,7 @@ class OpenedSystem:
             for one in answered
             for number, call in enumerate(one.calls)
         ]
-        counts = (self.calls - before[0], self.hits - before[1])
-        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)), *counts)
+        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)))
 
     def verify(
         self, claims: Sequence[ClaimToVerify], finished: Callable[[Prediction], None]

@@ -207,21 +207,6 @@ RULES = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Batching:
-    """How calls are batched and sampled.
-
-    ``size`` prompts are generated together, of ``claims_at_once`` claims in progress. Replies carry
-    the ``top_logprobs`` most likely tokens at each position; samples are drawn from ``seed`` and
-    their own number.
-    """
-
-    size: int = 16
-    claims_at_once: int = 256
-    top_logprobs: int = 5
-    seed: int = 42
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     """A call with its index in the request, and the tokens of its prompt."""
 
@@ -282,12 +267,21 @@ class LocalModel:
         self,
         weights: Weights,
         prompts: MethodPrompts | None = None,
-        batching: Batching | None = None,
+        *,
+        size: int = 16,
+        claims_at_once: int = 256,
+        top_logprobs: int = 5,
+        seed: int = 42,
     ) -> None:
-        """Weights are loaded with the first call of ``answer``."""
+        """Weights are loaded with the first call of ``answer``.
+
+        ``size`` prompts are generated together, of ``claims_at_once`` claims in progress. Replies
+        carry the ``top_logprobs`` most likely tokens at each position; samples are drawn from
+        ``seed`` and their own number.
+        """
         self._weights, self._prompts = weights, prompts or MethodPrompts()
-        self._batching = batching or Batching()
-        self.claims_at_once = self._batching.claims_at_once
+        self._size, self.claims_at_once = size, claims_at_once
+        self._top_logprobs, self._seed = top_logprobs, seed
 
     @property
     def engine(self) -> str:
@@ -296,8 +290,7 @@ class LocalModel:
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the prompt file, the seed and the number of top log probabilities."""
-        batching = self._batching
-        return self._prompts.hash(prompt, [RULES, batching.seed, batching.top_logprobs])
+        return self._prompts.hash(prompt, [RULES, self._seed, self._top_logprobs])
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply per call, in order.
@@ -318,7 +311,7 @@ class LocalModel:
             else:
                 kind = (call.max_tokens, call.temperature, call.stop, call.sample)
                 kinds.setdefault(kind, []).append(job)
-        size = self._batching.size
+        size = self._size
         for alike in kinds.values():
             for batch in (alike[start : start + size] for start in range(0, len(alike), size)):
                 started = time.monotonic()
@@ -356,10 +349,10 @@ class LocalModel:
             chosen |= {"temperature": call.temperature, "top_k": 0, "top_p": 1.0}
         if call.stop:
             chosen |= {"stop_strings": list(call.stop), "tokenizer": loaded.tokenizer}
-        recorder = TopLogprobs(self._batching.top_logprobs)
+        recorder = TopLogprobs(self._top_logprobs)
         devices = [] if device == "cpu" else [device]
         with loaded.threads(), torch.inference_mode(), torch.random.fork_rng(devices):
-            torch.manual_seed(self._batching.seed + call.sample)
+            torch.manual_seed(self._seed + call.sample)
             whole = loaded.model.generate(
                 input_ids=torch.tensor(ids, device=device),
                 attention_mask=torch.tensor(mask, device=device),

@@ -67,7 +67,6 @@ from resources.evaluation.generation import (
     verifier_task,
 )
 from resources.evaluation.local_model import (
-    Batching,
     LocalModel,
     Weights,
     context_of,
@@ -307,7 +306,7 @@ class EvaluationModelResource(StoredResource):
             revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
         return self._entry_at(
             place,
-            name=f"{recipe.name}-{chosen.selected.step}",
+            name=f"{recipe.name}-{chosen.step}",
             method=TRACE,
             model=base,
             revision=revision,
@@ -420,8 +419,8 @@ class EntryEngine:
         if entry.decomposer is not None:
             return self._with_decomposer(entry.decomposer, prompts)
         if entry.place == "in_process":
-            batching = Batching(model.batch_size, top_logprobs=model.likeliest, seed=entry.seed)
-            return LocalModel(self.weights, prompts, batching), dict
+            likely = {"size": model.batch_size, "top_logprobs": model.likeliest}
+            return LocalModel(self.weights, prompts, **likely, seed=entry.seed), dict
         chat = self.client()
         caller = ChatCaller(
             chat,

@@ -91,7 +91,11 @@ def with_sample_note(
     keys = {name: f"benchmark/{DERIVED[name].base if name in DERIVED else name}" for name in scored}
     for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
         names = [titles.get(name, name) for name, key in keys.items() if holds(folder, key)]
-        page += "\n\n" + fill(f"{why} {', '.join(names)}.", _WIDTH) if names else ""
+        page += (
+            "\n\n" + fill(f"{why} {', '.join(names)}.", _WIDTH, break_on_hyphens=False)
+            if names
+            else ""
+        )
     return page
 
 

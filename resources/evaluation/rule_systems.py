@@ -29,11 +29,7 @@ def needs_no_model(system: System, verifier: str) -> bool:
 def opened_without_model(
     system: System, data: Path, results: Path, prompts_dir: str = ""
 ) -> OpenedSystem:
-    """A system for which ``needs_no_model`` holds; ``results`` is the folder of stored results.
-
-    Raises:
-        ConfigError: as ``method_task``.
-    """
+    """A system for which ``needs_no_model`` holds; ``results`` is the folder of stored results."""
     verifier = StoredVerifier(LexicalVerifier(), ResultStores(results))
     if system.model.port == "verifier":
         task, caller = verifier_task(system), VerifierCaller(verifier)

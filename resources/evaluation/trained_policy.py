@@ -8,7 +8,7 @@ trace is repaired. Also which claims of the data folder training has used: the l
 unused dev split.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -52,32 +52,32 @@ _TRAINING = ("training_claims", "training_claims_random")
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedCheckpoint:
-    """The chosen step, its score on held-out claims (None if not measured), and why.
+class ChosenPolicy:
+    """The run's folder, the adapter to evaluate, its step, and why that step.
 
-    ``candidates`` is how many steps could have been chosen.
+    ``dev_score`` is its score on held-out claims, None if not measured; ``candidates`` is how many
+    steps could have been chosen.
     """
 
+    folder: Path
+    adapter: Path
     step: int
-    rule: CheckpointRule
     dev_score: float | None
     candidates: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenPolicy:
-    """The run's folder, the adapter to evaluate, and what was chosen."""
-
-    folder: Path
-    adapter: Path
-    selected: SelectedCheckpoint
-
-
 def chosen_policy(data: DataFolder, recipe: str, rule: CheckpointRule = "final") -> ChosenPolicy:
-    """The adapter of a recipe to evaluate.
+    """The adapter of a recipe to evaluate: by default that of the step that the run ended with.
+
+    So no score is used to choose, and none is biased by the choice (the paper does not say).
+    ``best_on_dev`` is of the saved and measured steps the one with the highest balanced accuracy
+    over the run's held-out claims, decoded greedily as a benchmark is; of equal ones the earliest,
+    which is closest to the base model. Held-out claims come from the funnel's own pool, so test
+    claims have no influence.
 
     Raises:
-        ConfigError: the policy was not trained yet, or the rule finds no candidate.
+        ConfigError: the policy was not trained yet, or the rule is ``best_on_dev`` and no saved
+            step was measured.
     """
     run = RunFolder(data.path / "policy" / recipe)
     if not run.outcome.is_file():
@@ -85,43 +85,21 @@ def chosen_policy(data: DataFolder, recipe: str, rule: CheckpointRule = "final")
             f"{run.path} holds no trained policy. Train it first: decomposerl train {recipe}"
         )
     outcome = read_outcome(run)
+    curves = read_parquet(run.curves).drop_nulls("mean")
+    rows = curves.filter(split=DEV_SPLIT, measure=DEV_MEASURE).sort("step")
+    measured: dict[int, float] = dict(rows.select("step", "mean").iter_rows())
     saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
-    saved |= run.measured_adapters()
-    selected = select_checkpoint(read_parquet(run.curves), saved, outcome.steps, rule)
-    final = selected.step == outcome.steps
-    adapter = outcome.adapter if final else saved[selected.step]
-    if adapter.is_dir():
-        verified(adapter)
-    return ChosenPolicy(run.path, adapter, selected)
-
-
-def select_checkpoint(
-    curves: pl.DataFrame, saved: Collection[int], final: int, rule: CheckpointRule = "final"
-) -> SelectedCheckpoint:
-    """The step to evaluate. ``curves`` is ``CURVES``, ``saved`` the steps whose weights are kept.
-
-    ``final`` is the step that the run ended with; its adapter is always kept. By default it is the
-    one: no score is used to choose, so no score is biased by the choice (the paper does not say).
-    ``best_on_dev`` is of the saved and measured steps the one with the highest balanced accuracy
-    over the run's held-out claims, decoded greedily as a benchmark is; of equal ones the earliest,
-    which is closest to the base model. Held-out claims come from the funnel's own pool, so test
-    claims have no influence.
-
-    Raises:
-        ConfigError: the rule is ``best_on_dev`` and no saved step was measured.
-    """
-    rows = curves.drop_nulls("mean").filter(split=DEV_SPLIT, measure=DEV_MEASURE)
-    measured: dict[int, float] = dict(rows.sort("step").select("step", "mean").iter_rows())
-    if rule == "final":
-        return SelectedCheckpoint(final, rule, measured.get(final), 1)
-    candidates = sorted({*saved, final} & set(measured))
+    saved |= {**run.measured_adapters(), outcome.steps: outcome.adapter}
+    candidates = [outcome.steps] if rule == "final" else sorted(saved.keys() & measured.keys())
     if not candidates:
         raise ConfigError(
             "best_on_dev needs a saved checkpoint with a measure on held-out claims; the run has "
             "none: train with held-out claims, or evaluate the final one"
         )
-    best = max(candidates, key=lambda step: (measured[step], -step))
-    return SelectedCheckpoint(best, rule, measured[best], len(candidates))
+    step = max(candidates, key=lambda step: (measured.get(step, 0.0), -step))
+    if saved[step].is_dir():
+        verified(saved[step])
+    return ChosenPolicy(run.path, saved[step], step, measured.get(step), len(candidates))
 
 
 def chosen_facts(
@@ -131,13 +109,12 @@ def chosen_facts(
     if system.model.port != "policy":
         return {}
     chosen = chosen_policy(data, system.model.key, rule)
-    selected = chosen.selected
-    score = selected.dev_score
+    score = chosen.dev_score
     return {
         "adapter": str(chosen.adapter),
-        "checkpoint": selected.step,
-        "checkpoint rule": selected.rule,
-        "checkpoints weighed": selected.candidates,
+        "checkpoint": chosen.step,
+        "checkpoint rule": rule,
+        "checkpoints weighed": chosen.candidates,
         **({} if score is None else {"held-out balanced accuracy": score}),
     }
 

@@ -214,5 +214,5 @@ def test_own_models_are_ranked_the_papers_beside_its_card(tmp_path: Path):
     assert [["↳", "paper"], ["↳", "card"]] == [words[:2] for words in lines[place + 1 : place + 3]]
     assert "74.1" in lines[place + 1]
     shown = run("leaderboard", "--format", "markdown").stdout
-    (card,) = [line for line in shown.splitlines() if "its card" in line]
+    (card,) = [line for line in shown.splitlines() if "↳ card" in line]
     assert ["86.3", "60.2", "77.0"] == re.findall(r"\d\d\.\d", card)

@@ -3,19 +3,34 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row
-from resources.evaluation.generation import Generated, OpenedSystem
+from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.model import EvaluationModelResource
 from resources.store.parquet import DataFolder
 from resources.verifier.resource import VerifierResource
 
 BY_KEY = {one.key: one for one in SYSTEMS}
+
+
+class Predicted(NamedTuple):
+    """What was predicted, how many claims were asked, and how many were stored before."""
+
+    predictions: pl.DataFrame
+    calls: pl.DataFrame
+    asked: int
+    stored: int
+
+
+def predicted_by(system: OpenedSystem, name: str, claims: pl.DataFrame, failed: float) -> Predicted:
+    """The predictions of a fresh system."""
+    made = system.predict(name, claims, failed, str)
+    return Predicted(made.predictions, made.calls, system.calls, system.hits)
 
 
 def frame_of_claims(*rows: dict[str, object]) -> pl.DataFrame:
@@ -45,9 +60,9 @@ def predicted(
     system: System | str,
     claims: pl.DataFrame | int = 2,
     **fields: Any,  # noqa: ANN401 - of the resource
-) -> Generated:
+) -> Predicted:
     """Its predictions of some claims, or of the first ones; none may fail."""
     if isinstance(claims, int):
         claims = frame_of_claims(*map(claim_row, range(claims)))
     with opened(folder, system, **fields) as one:
-        return one.predict("fever", claims, 0.0, str)
+        return predicted_by(one, "fever", claims, 0.0)

@@ -28,7 +28,7 @@ from decomposerl.reports import figure_style, figures
 from decomposerl.reports.against_paper import (
     SCHEMA,
     against_paper,
-    against_paper_text,
+    paper_text,
 )
 from decomposerl.reports.attrition import (
     STAGES,
@@ -532,9 +532,9 @@ def test_what_the_paper_has_not_and_what_has_not_run_says_so():
 def test_pages_hold_every_source_and_each_reason_once():
     """Text and Markdown: a line per source, reasons below them, also of the user's corpus."""
     frame = compared({"hover": 20, "feverous": 7, "bridge_notes": 3}, {"hover": 18}, {"hover": 9})
-    lines = against_paper_text(frame, markdown=True).splitlines()
+    lines = paper_text(frame, markdown=True).splitlines()
     assert len(SOURCES) + 2 + 2 == sum(line.startswith("|") for line in lines)
-    for page in (against_paper_text(frame), against_paper_text(frame, markdown=True)):
+    for page in (paper_text(frame), paper_text(frame, markdown=True)):
         plain = page.replace("\\", "")
         assert [] == [title for title in SOURCE_TITLES.values() if title not in page]
         assert 1 == plain.count(STAGE_REASONS["difficulty"])

@@ -28,10 +28,10 @@ from decomposerl.training.experiment import EvidenceView
 from environment import having
 from evaluation_graph import claim_row, materialize, write_policy_of
 from evaluation_parts import ScriptedCaller, two_steps
-from evaluation_runs import frame_of_claims, predicted
+from evaluation_runs import Predicted, frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.generation import ContextGuard, Generated, OpenedSystem, Room, Task
+from resources.evaluation.generation import ContextGuard, OpenedSystem, Room, Task
 from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.runner import ClaimToVerify, Prediction
@@ -64,7 +64,7 @@ def entry(name: str, method: str, url: str = "", **fields: object) -> str:
     return "\n".join([f"[{name}]", *lines, ""])
 
 
-def by_entry(folder: Path, method: str, url: str, count: int = 2, **fields: Any) -> Generated:  # noqa: ANN401 - of the entry
+def by_entry(folder: Path, method: str, url: str, count: int = 2, **fields: Any) -> Predicted:  # noqa: ANN401 - of the entry
     """Predictions of an entry ``a``."""
     samples = fields.pop("samples", 0)
     system = own(folder, entry("a", method, url, **fields))["a"]
@@ -375,7 +375,7 @@ def server(running: Server) -> Server:
     return running
 
 
-def beyond(made: Generated) -> list[str | None]:
+def beyond(made: Predicted) -> list[str | None]:
     """The note of each claim."""
     return [json.loads(notes).get("beyond_context") for notes in made.predictions["notes"]]
 

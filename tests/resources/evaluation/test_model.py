@@ -322,16 +322,16 @@ def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder, tmp
     run = data.path / "policy/tiny"
     chosen = chosen_policy(data, "tiny")
     assert run / "adapter" == chosen.adapter
-    assert (30, 0.8) == (chosen.selected.step, chosen.selected.dev_score)
+    assert (30, 0.8) == (chosen.step, chosen.dev_score)
     best = chosen_policy(data, "tiny", "best_on_dev")
     assert run / "checkpoints/step-000020" == best.adapter
-    assert (20, 5) == (best.selected.step, best.selected.candidates), "the earliest of equal ones"
+    assert (20, 5) == (best.step, best.candidates), "the earliest of equal ones"
     shutil.rmtree(run / "checkpoints")
     kept = chosen_policy(data, "tiny", "best_on_dev")
     assert run / "adapter_step_15" == kept.adapter
-    assert (15, 2) == (kept.selected.step, kept.selected.candidates)
+    assert (15, 2) == (kept.step, kept.candidates)
     unmeasured = run_of(tmp_path / "unmeasured", {40: None})
-    assert chosen_policy(unmeasured, "tiny").selected.dev_score is None
+    assert chosen_policy(unmeasured, "tiny").dev_score is None
     with pytest.raises(ConfigError, match="best_on_dev"):
         chosen_policy(unmeasured, "tiny", "best_on_dev")
 

@@ -23,7 +23,7 @@ from decomposerl.evaluation.calibration import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
-from resources.evaluation.local_model import SMALL, Batching, LocalModel, Weights, weights_digest
+from resources.evaluation.local_model import SMALL, LocalModel, Weights, weights_digest
 from resources.evaluation.runner import (
     CallSettings,
     ChatCaller,
@@ -63,7 +63,7 @@ def calls(max_tokens: int = MOST) -> list[ModelCall]:
 @cache
 def model(**batching: int) -> LocalModel:
     """The tiny policy in this process, loaded once."""
-    return LocalModel(WEIGHTS, PROMPTS, Batching(**batching))
+    return LocalModel(WEIGHTS, PROMPTS, **batching)
 
 
 @cache

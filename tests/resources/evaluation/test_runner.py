@@ -30,13 +30,13 @@ from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from evaluation_graph import materialize, write_tests
 from evaluation_parts import PROMPT_HASH, ScriptedCaller, cases, prompts_in, shelf, two_steps
+from evaluation_runs import Predicted, predicted_by
 from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
 from resources.evaluation.generation import (
     SHARDS,
-    Generated,
     OpenedSystem,
     Task,
     write_calibration,
@@ -301,14 +301,14 @@ def task(**changes: object) -> Task:
 
 def predict(
     asked: Task, name: str, rows: pl.DataFrame, caller: MethodCaller, folder: Path
-) -> Generated:
+) -> Predicted:
     """Predictions of a task; its calibration is read from the folder."""
-    return OpenedSystem(asked, caller, folder).predict(name, rows, 0.02, str)
+    return predicted_by(OpenedSystem(asked, caller, folder), name, rows, 0.02)
 
 
 def predicted(
     folder: Path, count: int = 2, caller: ScriptedCaller | None = None, **changes: object
-) -> Generated:
+) -> Predicted:
     """Predictions of the first claims by a task with these changes."""
     asked = caller or ScriptedCaller(sure)
     return predict(task(**changes), "hover", claims(count), asked, folder)

@@ -24,7 +24,7 @@ from chat_served import client
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
 from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
-from fault_server import REFUSED, Answer, FaultServer, replying
+from fault_server import Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
 from resources.verifier.chunks import chunks
@@ -289,19 +289,6 @@ def test_the_best_chunk_counts_and_costs_are_summed(verifier: Make):
     raw = verifier(served, budget=25, score="raw", form=form)
     assert [pytest.approx(np.exp(-0.1))] == raw.support_probability([LONG]).tolist()
     assert raw.engine != engine.engine
-
-
-def test_a_reply_that_cannot_be_read_is_no_failure_of_the_endpoint(verifier: Make):
-    """It has no probability and no failure; a refused request has its reason, others go on."""
-    with FaultServer([spelled(Yes=-0.1)], usual=spelled(Perhaps=-0.1)) as served:
-        answers = verifier(served).answers(PAIRS)  # asked at once: either may come first
-    assert ["", ""] == [one.failure for one in answers]
-    assert [1.0] == [one.probability for one in answers if not np.isnan(one.probability)]
-    with FaultServer([REFUSED]) as served:
-        answers = verifier(served).answers([PAIRS[0], LONG])
-    (refused,) = [one for one in answers if one.failure]
-    assert refused.failure.startswith("refused: ")
-    assert np.isnan(refused.probability)
 
 
 def test_a_text_verdict_needs_no_log_probabilities(verifier: Make):
