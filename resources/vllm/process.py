@@ -165,13 +165,14 @@ class SharedServer:
 
     def death(self) -> str:
         """The message if the server ended by itself, with the end of its log; else empty."""
-        if self._watchdog is None or self._command is None:
+        watchdog, command = self._watchdog, self._command  # another thread may stop it meanwhile
+        if watchdog is None or command is None:
             return ""
         try:
-            self._watchdog.wait(_DEATH_S)
+            watchdog.wait(_DEATH_S)
         except subprocess.TimeoutExpired:
             return ""
-        return str(self._command.failure("has died"))
+        return str(command.failure("has died"))
 
     def stop(self) -> None:
         """End the server and its workers, if one was started, also one that is starting."""
