@@ -51,6 +51,11 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
         fields |= (hosted if role.in_use else local) | {"endpoint": _endpoint(settings, role)}
         return _made(kind, shared | fields, **own)
 
+    jobs = TrainingJobs(
+        address=training.jobs,
+        gpus=float(settings.machine.on_gpu),
+        variables=job_variables(settings) if training.jobs else {},
+    )
     questions, silver = settings.questions, settings.silver
     thinks = silver.style == "openai" or silver.thinking == "on"
     return {
@@ -89,7 +94,7 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
         "judge": port(JudgeResource, settings.judge),
         "policy_trainer": _made(
             PolicyTrainerResource,
-            shared | dict(training) | {"jobs": _jobs(settings)},
+            shared | dict(training) | {"jobs": jobs},
             module="dagster_project.worker",
         ),
         "evaluation_model": evaluation_model(settings),
@@ -138,31 +143,17 @@ def _mapper(settings: Settings, *, mapped: bool, model: bool) -> MapperChoice:
     return MapperChoice(where=at.where, workers=workers, address=at.address, gpus=float(on_gpu))
 
 
-def _jobs(settings: Settings) -> TrainingJobs:
-    address = settings.training.jobs
-    variables = job_variables(settings) if address else {}
-    gpus = float(settings.machine.on_gpu)
-    return TrainingJobs(address=address, gpus=gpus, variables=variables)
-
-
 def evaluation_model(settings: Settings) -> EvaluationModelResource:
     """The models that are evaluated; a server is started where the settings say so."""
-    evaluation, shared = settings.evaluation, _shared(settings)
+    shared = _shared(settings)
     return _made(
         EvaluationModelResource,
-        shared,
-        open_models=_evaluated(evaluation, continues=not evaluation.at_openai),
-        openai=_evaluated(settings.openai),
-        endpoint=_evaluated(settings.endpoint),
+        shared | {"policies": settings.evaluation.policies},
+        open_models=config_of(settings.evaluation),
+        openai=config_of(settings.openai),
+        endpoint=config_of(settings.endpoint),
         server=_made(ServerFields, shared),
-        policies=evaluation.policies,
     )
-
-
-def _evaluated(role: Role, *, continues: bool = False) -> EndpointConfig:
-    """A role as the evaluation has it; ``continues`` unless the settings say otherwise."""
-    given = continues if role.continues is None else role.continues
-    return config_of(role).model_copy(update={"continues": given})
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def _local(path: str | Path) -> str:
 
 
 Place = Annotated[str, _must(_local)]
-Folder = Annotated[Path, BeforeValidator(_must(_local).func), AfterValidator(Path.resolve)]
+Folder = Annotated[Path, _must(_local), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
 Owners = Annotated[

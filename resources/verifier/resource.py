@@ -7,7 +7,7 @@ that is opened in a run shares one server.
 from functools import cache, partial
 from typing import Literal
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, SecretStr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
@@ -22,7 +22,7 @@ from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
 from resources.vllm.process import ServerCommand, SharedServer, runs_remote_code
-from resources.vllm.server import ServerFields
+from resources.vllm.server import ServerFields, refuse_unready
 
 
 class VerifierResource(ServerFields, MappedResource):
@@ -121,14 +121,20 @@ class VerifierResource(ServerFields, MappedResource):
         # Once each: a server is known by its object, and opening sends no request for a commit.
         revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
-        running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
+
+        def urls(key: SecretStr) -> tuple[str, ...]:
+            running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
+            for url in running:
+                refuse_unready(url, self.server(), key, model.key_variable)
+            return running or (shared.url(server()),)
+
         return HostedVerifier(
             open_chat(
                 model,
                 self.results_dir,
                 self._closers,
                 find_revision=revision,
-                find_urls=lambda _: running or (shared.url(server()),),
+                find_urls=urls,
             ),
             claim_split=claim_split_of(model.model, self.claim_split),
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),

@@ -49,9 +49,8 @@ _WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
-_POLL_S, _ANSWER_S, _VERSION_S = 0.2, 5.0, 20.0
+_POLL_S, _ANSWER_S, _VERSION_S = 0.2, 3.0, 20.0
 _DEATH_S = 1.0  # a server's connections end before the watchdog notices
-_REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
 _TAIL_BYTES, _TAIL_LINES, _SAID_BYTES = 8_192, 20, 2_000
 
@@ -166,13 +165,14 @@ class SharedServer:
 
     def death(self) -> str:
         """The message if the server ended by itself, with the end of its log; else empty."""
-        if self._watchdog is None or self._command is None:
+        watchdog, command = self._watchdog, self._command  # another thread may stop it meanwhile
+        if watchdog is None or command is None:
             return ""
         try:
-            self._watchdog.wait(_DEATH_S)
+            watchdog.wait(_DEATH_S)
         except subprocess.TimeoutExpired:
             return ""
-        return str(self._command.failure("has died"))
+        return str(command.failure("has died"))
 
     def stop(self) -> None:
         """End the server and its workers, if one was started, also one that is starting."""
@@ -218,14 +218,10 @@ class SharedServer:
             answer(f"{self._root}/health", bytes)
             models = answer(f"{self._root}/v1/models", models_in)
         except NoAnswer as error:
-            if error.status in _REFUSALS:
+            if error.refused:
                 raise EngineError(f"{error}: {_WANTS_KEY}") from error
             return str(error)
-        served = [str(listed["id"]) for listed in models]
-        if command.model not in served:
-            raise EngineError(f"{self._root} serves {', '.join(served)}, not '{command.model}'")
-        if old := server_version_problem(self._root, models):
-            raise EngineError(f"{self._root}: {old}")
+        refuse_unfit(self._root, command.model, models)
         return ""
 
 
@@ -236,6 +232,11 @@ class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
         """With the message and the HTTP status."""
         super().__init__(said)
         self.status = status
+
+    @property
+    def refused(self) -> bool:
+        """Whether it requires another key."""
+        return self.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 def answer(
@@ -270,6 +271,19 @@ def answer(
 def models_in(body: bytes) -> list[Model]:
     """The models of a server's list; each has at least an ``id``."""
     return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
+
+
+def refuse_unfit(root: str, model: str, models: Sequence[Model], key: str = "") -> None:
+    """Refuse a server that does not list the model, or is too old.
+
+    Raises:
+        EngineError: it is one of them.
+    """
+    served = [str(listed["id"]) for listed in models]
+    if model not in served:
+        raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{model}'")
+    if old := server_version_problem(root, models, key):
+        raise EngineError(f"{root}: {old}")
 
 
 def version_problem(found: str) -> str:

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import DecomposeRLError, EngineError
 from decomposerl.extras import install_command
+from environment import having
 from project import ROOT, SUPPORT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
@@ -263,19 +264,23 @@ def test_keys_in_the_environment_are_not_the_childs(held: Path):
 
 
 COMMIT = "c" * 40
+ASKED = SecretStr("sk-hidden-7391"), "update it"
 CODE = "--trust-remote-code"
 PAIR = ("It rained on Monday.", "It rained.")
 
 
 @contextmanager
-def running(folder: Path, version: str) -> Iterator[str]:
-    """A server that somebody else has started; its URL."""
-    port = free_port()
-    own = command(folder / "held", version=version).words
+def running(held: Path, behaviour: str, version: str) -> Iterator[str]:
+    """A server that somebody else has started and that answers; its URL."""
+    port, deadline = free_port(), time.monotonic() + PATIENCE_S
+    own = command(held, behaviour, version=version).words
     line = [*own, "--host", "127.0.0.1", "--port", str(port)]
     with subprocess.Popen(line, stdout=subprocess.DEVNULL) as server:
         try:
-            yield f"http://127.0.0.1:{port}"
+            while "does not answer" in endpoint(f"http://127.0.0.1:{port}", "", *ASKED).said:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
 
@@ -330,16 +335,30 @@ def test_a_started_server_that_is_old_is_stopped(held: Path):
         assert server.url(command(held, version="0.22.1")).endswith("/v1")
 
 
-def test_the_doctor_refuses_a_running_server_that_is_old(tmp_path: Path):
-    """At any endpoint."""
-    with running(tmp_path, "0.21.0") as url:
-        asked = "org/tiny", SecretStr(""), "update it"
-        deadline = time.monotonic() + PATIENCE_S
-        while "vLLM" not in (looked := endpoint(f"{url}/v1", *asked)).said:
-            assert time.monotonic() < deadline, looked.said
-            time.sleep(0.1)
-        assert ("missing", "update it") == (looked.state, looked.fix)
-        assert "vLLM 0.21.0" in looked.said
+@pytest.mark.parametrize(
+    ("behaviour", "version", "said"),
+    [
+        ("other", "0.31.0", "another, not 'org/tiny'"),
+        ("locked", "0.31.0", r"401.*: the key in OWN_KEY "),
+        ("well", "0.21.0", r"vLLM 0\.21\.0"),
+        ("", "", r"refused: start a server there, such as\nvllm serve org/tiny"),
+    ],
+)
+def test_a_running_server_is_looked_at_once(held: Path, behaviour: str, version: str, said: str):
+    """One of another model, key or version, or none at all: the stage ends with what to do."""
+    away = nullcontext(f"http://127.0.0.1:{free_port()}/v1")
+    with running(held, behaviour, version) if behaviour else away as url:
+        at = config_of(Endpoint(model="org/tiny", base_url=(url,), key="OWN_KEY"))
+        verifier = pinned_verifier(held.parent, endpoint=at, vllm=["vllm", "serve"])
+        with having(OWN_KEY="sk-hidden-7391"), pytest.raises(EngineError) as refused:
+            verifier.open().support_probability([PAIR])
+        verifier.close()
+        assert re.search(said, str(refused.value))
+        assert "7391" not in str(refused.value)
+        if behaviour == "well":
+            looked = endpoint(url, "org/tiny", *ASKED)
+            assert ("missing", "update it") == (looked.state, looked.fix)
+            assert "vLLM 0.21.0" in looked.said
 
 
 def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
