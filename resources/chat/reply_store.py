@@ -100,9 +100,7 @@ class ReplyStore:
         """The stored replies by key, marked ``cached``; missing keys are left out."""
         with self._changing:
             waiting = [self._pending[key] for key in keys if key in self._pending]
-        replies = {
-            entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting
-        }
+        replies = {entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting}
         rest = [key for key in keys if key not in replies]
         for start in range(0, len(rest), _KEYS_PER_QUERY):
             replies.update(self._read(rest[start : start + _KEYS_PER_QUERY]))
