@@ -5,6 +5,11 @@ reply) and waits as long as ``Retry-After`` says. What it does not know is here:
 is counted, accounted and read; the least loaded endpoint gets a request, and one that fails all
 calls gets none until it is well again. This module loads the package, so it is imported late.
 
+``OneHost``, the HTTP client below the package, talks to one host and reads bounded replies. A
+redirect is refused: prompt and key would follow it to a host that nobody configured. No cookie is
+kept. The size limit counts decoded bytes, so compression cannot bypass it, and of a refusal (status
+400 and above) only the beginning is read.
+
 A server with more calls than it runs at once queues the rest, in the order of their arrival. That
 is no failure: while calls that were sent to the endpoint before this one are answered, its deadline
 moves, up to ``queue_deadline_s``. A hung endpoint answers none, and a lost call is not held up by
@@ -14,18 +19,19 @@ those behind it.
 import asyncio
 import json
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 from openai import (
     APIConnectionError,
     APIStatusError,
+    APITimeoutError,
     AsyncOpenAI,
+    DefaultAsyncHttpxClient,
     OpenAIError,
 )
 from pydantic import SecretStr
@@ -33,8 +39,7 @@ from pydantic import SecretStr
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
 from decomposerl.endpoint import Endpoint
 from resources.chat.budget import Budget, Counts, Pace, Timing, Usage
-from resources.chat.connection import MOST_BYTES, without_key
-from resources.chat.one_host import OneHost, Redirected, ReplyTooLong, openai_client
+from resources.chat.connection import MOST_BYTES, NO_KEY, is_loopback, moved, without_key
 from resources.chat.wire import (
     Garbled,
     Outcome,
@@ -47,24 +52,102 @@ from resources.chat.wire import (
 
 DOWN_AFTER = 10
 """Calls in a row without a reply after which an endpoint is down."""
-LANE_WIDTH = 16
-"""Most calls over one connection pool: the cost per call grows with a pool's connections."""
 _UNREACHED_S = 10.0
 """Most seconds to wait for an endpoint that no call has reached: wrong address, or not started."""
+REFUSAL_BYTES = 2**16
 _SHOWN = 300
 _FRAME_BYTES = 2**18  # what the endpoint adds to the model's text: headers, filters, echoes
 _BYTES_A_TOKEN = 256  # of JSON-escaped text, twice where reasoning has two names
 _UNREAD = "x-no-completion"
 _FREE = Usage(0, 0)
-_OF_ENDPOINT = {"transport", "rate_limited", "server_error", "budget"}
+_OF_ENDPOINT = {"transport", "rate_limited", "server_error"}
 # With one of these as the cause, nothing reached the endpoint.
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
 
-class CeilingReached(OpenAIError):  # noqa: N818 - the name is what happened
+class Redirected(OpenAIError):  # noqa: N818 - the name is what happened
+    """The endpoint redirects; the target was not called. Never retried by the package."""
+
+
+class ReplyTooLong(OpenAIError):  # noqa: N818 - the same
+    """A reply's body exceeded its limit and was cut off. Never retried by the package."""
+
+
+class CeilingReached(OpenAIError):  # noqa: N818 - the same
     """A ceiling refuses another call. Never retried by the package."""
+
+
+class OneHost(DefaultAsyncHttpxClient):
+    """The openai package's HTTP client, within these bounds."""
+
+    def __init__(self, url: str, deadline_s: float | None) -> None:
+        """``deadline_s`` bounds one request and all of its reply; None: the caller does."""
+        jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        super().__init__(trust_env=not is_loopback(url), follow_redirects=False, cookies=jar)
+        self._deadline_s = deadline_s
+
+    async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
+        """The whole reply; ``stream`` is ignored.
+
+        Raises:
+            Redirected: the endpoint answers with another address.
+            ReplyTooLong: the body has more than ``MOST_BYTES``.
+            APITimeoutError: the deadline passed.
+        """
+        how |= {"stream": True, "follow_redirects": False}
+        try:
+            async with asyncio.timeout(self._deadline_s) as deadline:
+                reply = await super().send(request, **how)
+                try:
+                    content = await _body(reply)
+                finally:
+                    await reply.aclose()
+        except TimeoutError:
+            if deadline.expired():
+                raise APITimeoutError(request=request) from None
+            raise
+        coded = {b"content-encoding", b"content-length", b"transfer-encoding"}
+        plain = [(name, text) for name, text in reply.headers.raw if name.lower() not in coded]
+        return type(reply)(reply.status_code, headers=plain, content=content, request=request)
+
+
+async def _body(reply: Any) -> bytes:  # noqa: ANN401 - httpx's types
+    """The decoded body; the beginning of a refusal's."""
+    if reply.has_redirect_location:
+        where = moved(str(reply.request.url), reply.headers["location"])
+        raise Redirected(f"HTTP {reply.status_code}: {where}")
+    most, parts, size = MOST_BYTES.get(), list[bytes](), 0
+    async for part in reply.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if reply.is_error and size > REFUSAL_BYTES:
+            break
+        if size > most:
+            raise ReplyTooLong(f"the reply has more than {most:,} bytes")
+    return b"".join(parts)
+
+
+def openai_client(
+    url: str,
+    key: SecretStr | None,
+    http_client: OneHost | None = None,
+    *,
+    deadline_s: float | None = None,
+    retries: int,
+) -> AsyncOpenAI:
+    """A client of the openai package for one address; ``retries`` are the package's own.
+
+    ``deadline_s`` limits each wait for the endpoint, and twice that the whole request.
+    """
+    return AsyncOpenAI(
+        api_key=key.get_secret_value() if key is not None else NO_KEY,
+        base_url=url,
+        max_retries=retries,
+        timeout=deadline_s,
+        http_client=http_client or OneHost(url, 2 * deadline_s if deadline_s else None),
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -77,53 +160,35 @@ class Call:
 
     request: ChatRequest
     expected: Usage
+    deadline: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    timer: asyncio.TimerHandle | None = None
+    host: "Host | None" = None
     attempts: int = 0
     tokens: int = 0
     sent: float = 0.0
     since: float = 0.0
     reply: ChatReply[None] | None = None
     instead: str = ""
-    host: "Host | ChatFailure | None" = None
     fault: ChatFailure | None = None
-    deadline: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
-    timer: asyncio.TimerHandle | None = None
-
-
-_CALL: ContextVar[Call] = ContextVar("_CALL")
 
 
 @dataclass(eq=False)
 class Host:
-    """One base URL: its connections, the calls that it has to answer in order, and its health.
+    """One base URL: the calls that it has to answer, in order, and its health.
 
     ``faults`` are its latest calls without a reply; ``down_since`` is when they were too many, long
     ago for a fault that lasts, None while it is well.
     """
 
     url: str
-    caller: "Caller" = field(repr=False)
+    client: AsyncOpenAI = field(repr=False)
+    running: dict[Call, None] = field(default_factory=dict, repr=False)
     faults: int = 0
     fault: str = ""
     down_since: float | None = None
     ready_at: float = -math.inf
     reached: bool = False
     lists_one: bool | None = None
-    clients: list[AsyncOpenAI] = field(default_factory=list, repr=False)
-    running: dict[Call, AsyncOpenAI] = field(default_factory=dict, repr=False)
-
-    @contextmanager
-    def client(self, call: Call) -> Iterator[AsyncOpenAI]:
-        """A client of the openai package for one call, which is ``running`` meanwhile."""
-        loads = Counter(self.running.values())
-        client = min(self.clients, key=loads.__getitem__, default=None)
-        if client is None or loads[client] >= LANE_WIDTH:
-            client = self.caller.client_of(self)
-            self.clients.append(client)
-        self.running[call] = client
-        try:
-            yield client
-        finally:
-            del self.running[call]
 
     def answered(self, call: Call) -> None:
         """It answered a call, whatever it said: those that were sent after it have moved up."""
@@ -145,24 +210,22 @@ class Host:
             self.down_since = -math.inf if lasting else timing.clock()
             self.ready_at = timing.clock() + timing.cooldown_s
 
-    async def lists_one_model(self, client: AsyncOpenAI) -> bool:
+    async def lists_one_model(self) -> bool:
         """Whether it lists a single model, which then answers by whatever name it reports."""
         if self.lists_one is None:
             try:
-                raw = await client.models.with_raw_response.list()
+                raw = await self.client.models.with_raw_response.list()
                 self.lists_one = len(json.loads(raw.content)["data"]) == 1
             except Exception:  # noqa: BLE001 - without a list nothing is known of its names
                 return False
         return self.lists_one
 
 
-class _Metered(OneHost):
-    """The HTTP client below the openai package: each call that it makes is counted and read."""
+_CALL: ContextVar[tuple["Caller", Call, Host]] = ContextVar("_CALL")
 
-    def __init__(self, host: Host) -> None:
-        """The client of an endpoint; the caller of a request bounds its time."""
-        super().__init__(host.url, None)
-        self._host = host
+
+class _Metered(OneHost):
+    """``OneHost`` for requests of a ``Caller``: each call that it makes is counted and read."""
 
     async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
         """The response, or a server's fault (502) where its body is no reply: that is retried.
@@ -172,7 +235,7 @@ class _Metered(OneHost):
         """
         if request.method != "POST":  # the list of models
             return await super().send(request, **how)
-        call, host, caller = _CALL.get(), self._host, self._host.caller
+        caller, call, host = _CALL.get()
         caller.begin(call)
         response: Any = None
         # Whatever comes of it, the endpoint may have read the prompt and charge for it.
@@ -185,8 +248,9 @@ class _Metered(OneHost):
                 used = _FREE
             else:
                 latency_s = caller.timing.clock() - started
-                call.reply, call.instead, used = caller.read(
-                    response.content, latency_s, call.request
+                needs = caller.needs_logprobs and call.request.sampling.top_logprobs > 0
+                call.reply, call.instead, used = read_reply(
+                    response.content, latency_s, call.request, needs_logprobs=needs
                 )
         except Garbled as error:
             text = str(error).encode("utf-8", "replace")
@@ -222,7 +286,8 @@ class Caller:
         """``counts`` is where calls, retries and usage are counted; as in ``ChatClient``."""
         self._endpoint, self._key, self._name = endpoint, key, sent_as or endpoint.model
         self.timing, self.needs_logprobs = timing, needs_logprobs
-        self.hosts = [Host(url, self) for url in urls]
+        clients = [openai_client(u, key, _Metered(u, None), retries=timing.retries) for u in urls]
+        self.hosts = [Host(*pair) for pair in zip(urls, clients, strict=True)]
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._requests = Pace(endpoint.requests_per_minute, timing)
         self._tokens = Pace(endpoint.tokens_per_minute, timing)
@@ -257,12 +322,7 @@ class Caller:
     async def close(self) -> None:
         """Close all connections."""
         for host in self.hosts:
-            while host.clients:
-                await host.clients.pop().close()
-
-    def client_of(self, host: Host) -> AsyncOpenAI:
-        """A client of the openai package with a connection pool of its own."""
-        return openai_client(host.url, self._key, _Metered(host), retries=self.timing.retries)
+            await host.client.close()
 
     def begin(self, call: Call) -> None:
         """Count one call of the package for a request, whose deadline starts with the first.
@@ -283,26 +343,22 @@ class Caller:
         call.tokens += used.tokens
         self._budget.spend(used)
 
-    def read(
-        self, body: bytes, latency_s: float, request: ChatRequest
-    ) -> tuple[ChatReply[None], str, Usage]:
-        """The reply in a body, as ``read_reply``."""
-        needed = self.needs_logprobs and request.sampling.top_logprobs > 0
-        return read_reply(body, latency_s, request, needs_logprobs=needed)
-
     async def _answer(self, call: Call, arguments: dict[str, Any]) -> Outcome:
         """Its outcome; a request that failed at an endpoint that is down goes to the next one."""
-        _CALL.set(call)
         while True:
-            call.host = host = await self.next_host()
+            host = await self.next_host()
             if not isinstance(host, Host):
                 return call.fault or host
-            with host.client(call) as client:
-                try:
-                    await client.chat.completions.with_raw_response.create(**arguments)
-                    outcome = await self._outcome(call, host, client)
-                except Exception as error:  # noqa: BLE001 - no request raises
-                    outcome = _failure_from(error, call.attempts)
+            call.host = host
+            _CALL.set((self, call, host))
+            host.running[call] = None
+            try:
+                await host.client.chat.completions.with_raw_response.create(**arguments)
+                outcome = await self._outcome(call, host)
+            except Exception as error:  # noqa: BLE001 - no request raises
+                outcome = _failure_from(error, call.attempts)
+            finally:
+                del host.running[call]
             if not isinstance(outcome, ChatFailure):
                 host.succeeded()
                 return outcome
@@ -310,18 +366,18 @@ class Caller:
             host.fault = outcome.detail
             if outcome.lasting:
                 host.failed(self.timing, lasting=True)
-            elif outcome.reason not in _OF_ENDPOINT:
-                host.succeeded()
-            elif outcome.reason != "budget" and host.down_since is not None:
+            elif outcome.reason in _OF_ENDPOINT and host.down_since is not None:
                 call.fault = outcome
                 continue
+            elif outcome.reason not in _OF_ENDPOINT | {"budget"}:
+                host.succeeded()
             return outcome
 
-    async def _outcome(self, call: Call, host: Host, client: AsyncOpenAI) -> Outcome:
+    async def _outcome(self, call: Call, host: Host) -> Outcome:
         """The reply that was received, or why it cannot be used."""
         assert call.reply is not None  # noqa: S101 - a response without one is a server's fault
         known = names_the_model(self._endpoint, self._name, call.reply.model)
-        known = known or await host.lists_one_model(client)
+        known = known or await host.lists_one_model()
         reply = replace(call.reply, text=without_key(call.reply.text, self._key))
         failure = failure_of(
             reply,
@@ -371,7 +427,7 @@ class Caller:
             return call.fault
         waited_s = asyncio.get_running_loop().time() - call.sent
         detail = f"no reply within {waited_s:,.1f} s"
-        if isinstance(call.host, Host):
+        if call.host is not None:
             call.host.fault = detail
         return ChatFailure("timeout", detail, call.attempts)
 

@@ -99,9 +99,7 @@ class ReplyStore:
         """The stored replies by key, marked ``cached``; missing keys are left out."""
         with self._changing:
             waiting = [self._pending[key] for key in keys if key in self._pending]
-        replies = {
-            entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting
-        }
+        replies = {entry.key: replace(entry.reply, cached=True, value=None) for entry in waiting}
         # What is stored goes before what waits, unless that is to replace it.
         replaced = {entry.key for entry in waiting if entry.replaces is not None}
         rest = [key for key in keys if key not in replaced]

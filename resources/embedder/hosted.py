@@ -225,7 +225,7 @@ class HostedEmbedder:
     @cached_property
     def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
         """Connections and the thread they belong to; closed with this object."""
-        from resources.chat.one_host import openai_client
+        from resources.chat.calls import openai_client
 
         key = clean_key(self._key)
         client = openai_client(self.base_url, key, deadline_s=self.timeout_s, retries=self.retries)
