@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from socketserver import TCPServer
-from threading import Lock, Semaphore, active_count
+from threading import Lock, Semaphore
 from time import monotonic, sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,7 +55,7 @@ MOST_CYCLES = RunLimits().most_cycles
 STOP_S = 7.0
 """Seconds that a stop gives the requests under way; it takes 10 at most."""
 _POLL_S = 0.05
-_MOST_THREADS = 512
+_MOST_CONNECTIONS = 512
 _PART = 65_536  # bytes of a body that are read at a time
 _MOST_DIGITS = 15  # of its length
 _SHOWN = 100  # problems in one reply
@@ -225,7 +225,7 @@ class RewardServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = _MOST_THREADS
+    request_queue_size = _MOST_CONNECTIONS
     service: RewardService
     health: Reply
     server_bind = TCPServer.server_bind  # that of HTTP asks for the name of the host
@@ -241,8 +241,7 @@ class RewardServer(ThreadingHTTPServer):
         address, port = self.socket.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
         self.places = Semaphore(at_once)
-        self.received: set[RewardRequest] = set()
-        """Requests that are here as a whole, until their client has the reply."""
+        self.requests: set[RewardRequest] = set()
         self._names = _LOOPBACK | {n.casefold() for n in (host, address, socket.gethostname())}
 
     def serve(self, service: RewardService) -> None:
@@ -268,7 +267,7 @@ class RewardServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """Read a connection in a thread, as long as there are not too many."""
-        if active_count() > _MOST_THREADS:
+        if len(self.requests) >= _MOST_CONNECTIONS:
             request.close()
         else:
             super().process_request(request, client_address)
@@ -282,9 +281,9 @@ class RewardServer(ThreadingHTTPServer):
         """Finish the requests under way, as far as ``grace_s`` allows, and refuse the others."""
         self.server_close()
         end = monotonic() + grace_s
-        while self.received and monotonic() < end:
+        while (waiting := [r for r in list(self.requests) if r.received]) and monotonic() < end:
             sleep(_POLL_S)
-        for request in list(self.received):
+        for request in waiting:
             request.reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED})
 
 
@@ -298,7 +297,9 @@ class _Incoming(RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - as there
-        self._connection.settimeout(max(self._end - monotonic(), _POLL_S))
+        if (left := self._end - monotonic()) <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
         return self._connection.recv_into(buffer)
 
 
@@ -312,6 +313,7 @@ class RewardRequest(BaseHTTPRequestHandler):
     server: RewardServer
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds of one write
+    received = False  # as a whole
 
     def setup(self) -> None:
         """Give the client its time."""
@@ -321,10 +323,11 @@ class RewardRequest(BaseHTTPRequestHandler):
             _Incoming(self.connection, self.server.service.limits.receive_s)
         )
         self._unanswered = Lock()
+        self.server.requests.add(self)
 
     def finish(self) -> None:
         """End the connection."""
-        self.server.received.discard(self)
+        self.server.requests.discard(self)
         super().finish()
 
     def do_GET(self) -> None:
@@ -348,7 +351,7 @@ class RewardRequest(BaseHTTPRequestHandler):
             self.reply(*error.answer)
             return
         body = self.rfile.read(length)
-        self.server.received.add(self)
+        self.received = True
         with self.server.places:
             answer = self.server.service.answer(body)
         self.reply(*answer)
