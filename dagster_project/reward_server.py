@@ -12,10 +12,10 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedReader, RawIOBase
 from pathlib import Path
 from socketserver import TCPServer
 from threading import Lock, Semaphore
@@ -272,6 +272,13 @@ class RewardServer(ThreadingHTTPServer):
         else:
             super().process_request(request, client_address)
 
+    def service_actions(self) -> None:
+        """Cut clients off that take too long: a time-out of each read alone would never end."""
+        for request in list(self.requests):
+            if not request.received and monotonic() > request.end:
+                with suppress(OSError):  # it ended by itself
+                    request.connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """A client that is gone is no fault of this program."""
         if not isinstance(sys.exc_info()[1], OSError):
@@ -287,22 +294,6 @@ class RewardServer(ThreadingHTTPServer):
             request.reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED})
 
 
-class _Incoming(RawIOBase):
-    """What a connection sends until a moment: a time-out of each read alone would never end."""
-
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        self._connection, self._end = connection, monotonic() + seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - as there
-        if (left := self._end - monotonic()) <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
 class RewardRequest(BaseHTTPRequestHandler):
     """The one request of a connection.
 
@@ -312,16 +303,13 @@ class RewardRequest(BaseHTTPRequestHandler):
 
     server: RewardServer
     protocol_version = "HTTP/1.1"
-    timeout = 60  # seconds of one write
+    timeout = 60  # seconds of one read or write
     received = False  # as a whole
 
     def setup(self) -> None:
         """Give the client its time."""
         super().setup()
-        self.rfile.close()
-        self.rfile = BufferedReader(
-            _Incoming(self.connection, self.server.service.limits.receive_s)
-        )
+        self.end = monotonic() + self.server.service.limits.receive_s
         self._unanswered = Lock()
         self.server.requests.add(self)
 
@@ -382,7 +370,6 @@ class RewardRequest(BaseHTTPRequestHandler):
         if not self._unanswered.acquire(blocking=False):
             return
         content = json.dumps(reply).encode()
-        self.connection.settimeout(self.timeout)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))

@@ -62,11 +62,12 @@ def judge_roles(
 ) -> set[Role]:
     """The roles of the judge calls whose rulings the rewards ``active`` read.
 
-    ``three_way``: a trace may end with the third verdict, which coverage pays by its answers.
+    Coverage and necessity may read the rulings on each question, too; so they do, ``three_way``,
+    where a trace may end with the third verdict, which is paid by what its answers show.
     """
     roles = {role for reward in active for role in reward.judge_roles}
-    answers = settings.reads_answers or three_way
-    return roles | {"question"} if "full" in roles and answers else roles
+    by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
+    return roles | {"question"} if "full" in roles and by_answers else roles
 
 
 def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
