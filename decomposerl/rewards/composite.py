@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Role
@@ -23,6 +24,7 @@ from decomposerl.traces.rollout import Rollout
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
 _Results = Mapping[str, Sequence[RewardResult]]
+_PROMPT = attrgetter("claim", "evidence", "label", "n_star")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +135,10 @@ def reward_batch(
 def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = defaultdict(list)
-    prompts: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     for index, rollout in enumerate(case.rollout for case in cases):
-        groups[rollout.group].append(index)
-        prompt = rollout.claim, rollout.evidence, rollout.label, rollout.n_star
-        prompts[rollout.group].add(prompt)
-        if len(prompts[rollout.group]) > 1:
+        group = groups[rollout.group]
+        group.append(index)
+        if _PROMPT(rollout) != _PROMPT(cases[group[0]].rollout):
             raise ValueError(
                 f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
             )
