@@ -12,13 +12,13 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedReader, RawIOBase
 from pathlib import Path
 from socketserver import TCPServer
-from threading import Lock, Semaphore, active_count
+from threading import Lock, Semaphore
 from time import monotonic, sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,7 +55,7 @@ MOST_CYCLES = RunLimits().most_cycles
 STOP_S = 7.0
 """Seconds that a stop gives the requests under way; it takes 10 at most."""
 _POLL_S = 0.05
-_MOST_THREADS = 512
+_MOST_CONNECTIONS = 512
 _PART = 65_536  # bytes of a body that are read at a time
 _MOST_DIGITS = 15  # of its length
 _SHOWN = 100  # problems in one reply
@@ -225,7 +225,7 @@ class RewardServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = _MOST_THREADS
+    request_queue_size = _MOST_CONNECTIONS
     service: RewardService
     health: Reply
     server_bind = TCPServer.server_bind  # that of HTTP asks for the name of the host
@@ -241,8 +241,7 @@ class RewardServer(ThreadingHTTPServer):
         address, port = self.socket.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
         self.places = Semaphore(at_once)
-        self.received: set[RewardRequest] = set()
-        """Requests that are here as a whole, until their client has the reply."""
+        self.requests: set[RewardRequest] = set()
         self._names = _LOOPBACK | {n.casefold() for n in (host, address, socket.gethostname())}
 
     def serve(self, service: RewardService) -> None:
@@ -268,10 +267,17 @@ class RewardServer(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """Read a connection in a thread, as long as there are not too many."""
-        if active_count() > _MOST_THREADS:
+        if len(self.requests) >= _MOST_CONNECTIONS:
             request.close()
         else:
             super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Cut clients off that take too long: a time-out of each read alone would never end."""
+        for request in list(self.requests):
+            if not request.received and monotonic() > request.end:
+                with suppress(OSError):  # it ended by itself
+                    request.connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """A client that is gone is no fault of this program."""
@@ -282,24 +288,10 @@ class RewardServer(ThreadingHTTPServer):
         """Finish the requests under way, as far as ``grace_s`` allows, and refuse the others."""
         self.server_close()
         end = monotonic() + grace_s
-        while self.received and monotonic() < end:
+        while (waiting := [r for r in list(self.requests) if r.received]) and monotonic() < end:
             sleep(_POLL_S)
-        for request in list(self.received):
+        for request in waiting:
             request.reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED})
-
-
-class _Incoming(RawIOBase):
-    """What a connection sends until a moment: a time-out of each read alone would never end."""
-
-    def __init__(self, connection: socket.socket, seconds: float) -> None:
-        self._connection, self._end = connection, monotonic() + seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - as there
-        self._connection.settimeout(max(self._end - monotonic(), _POLL_S))
-        return self._connection.recv_into(buffer)
 
 
 class RewardRequest(BaseHTTPRequestHandler):
@@ -311,20 +303,19 @@ class RewardRequest(BaseHTTPRequestHandler):
 
     server: RewardServer
     protocol_version = "HTTP/1.1"
-    timeout = 60  # seconds of one write
+    timeout = 60  # seconds of one read or write
+    received = False  # as a whole
 
     def setup(self) -> None:
         """Give the client its time."""
         super().setup()
-        self.rfile.close()
-        self.rfile = BufferedReader(
-            _Incoming(self.connection, self.server.service.limits.receive_s)
-        )
+        self.end = monotonic() + self.server.service.limits.receive_s
         self._unanswered = Lock()
+        self.server.requests.add(self)
 
     def finish(self) -> None:
         """End the connection."""
-        self.server.received.discard(self)
+        self.server.requests.discard(self)
         super().finish()
 
     def do_GET(self) -> None:
@@ -348,7 +339,7 @@ class RewardRequest(BaseHTTPRequestHandler):
             self.reply(*error.answer)
             return
         body = self.rfile.read(length)
-        self.server.received.add(self)
+        self.received = True
         with self.server.places:
             answer = self.server.service.answer(body)
         self.reply(*answer)
@@ -379,7 +370,6 @@ class RewardRequest(BaseHTTPRequestHandler):
         if not self._unanswered.acquire(blocking=False):
             return
         content = json.dumps(reply).encode()
-        self.connection.settimeout(self.timeout)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))

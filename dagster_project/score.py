@@ -24,12 +24,7 @@ from dagster_project.terminal import Format, print_note, print_rows, print_text
 from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
-from decomposerl.reports.reward_report import (
-    question_pages,
-    reward_frame,
-    reward_markdown,
-    reward_text,
-)
+from decomposerl.reports.reward_report import reward_frame, reward_page
 from decomposerl.rewards.composite import RewardedBatch, check_rewards
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
@@ -131,7 +126,11 @@ def score_file(
         rejected = _write_rejects(problems, lines, rejects)
     except OSError as error:
         raise DecomposeRLError(f"{rewards} cannot be written: {error.strerror}") from error
-    _print_rewards(judged.rewards, output, questions=questions)
+    if output.is_data:
+        print_rows(reward_frame(judged.rewards), output)
+    else:
+        markdown = output is Format.MARKDOWN
+        print_text(reward_page(judged.rewards, markdown=markdown, questions=questions))
     engines = (
         f"judge={judge.engine} ({judged.distinct_calls:,} distinct calls)",
         f"question embedder={embedder.engine}",
@@ -140,16 +139,6 @@ def score_file(
     for note in (*_notes(judged.rewards, problems, rejected), *engines, *written):
         print_note(note)
     return rejected
-
-
-def _print_rewards(scored: RewardedBatch, output: Format, *, questions: bool) -> None:
-    wide = reward_frame(scored)
-    if output.is_data:
-        print_rows(wide, output)
-        return
-    print_text(reward_text(wide) if output is Format.TEXT else reward_markdown(wide))
-    if questions:
-        print_text(f"\n{question_pages(scored)}")
 
 
 def _notes(scored: RewardedBatch, problems: Sequence[Problem], rejected: int) -> Iterator[str]:

@@ -54,17 +54,18 @@ def _with_scoring(command: Callable[..., None]) -> Callable[..., None]:
         settings = RewardSettings(_weights(weight), **{n: options.pop(n) for n in _READINGS})
         command(scoring=Scoring(settings, VERDICTS if three_way else LABELS, share), **options)
 
-    parameters: dict[str, inspect.Parameter] = {}
-    for own in inspect.signature(command).parameters.values():
-        for name, (kind, default, text) in added.items() if own.name == "scoring" else ():
-            option = typer.Option(f"--{name.replace('_', '-')}", help=text)
-            parameters[name] = own.replace(
-                name=name, default=default, annotation=Annotated[kind, option]
-            )
-        if own.name != "scoring":
-            parameters[own.name] = own
-    vars(given)["__signature__"] = inspect.Signature([*parameters.values()])
-    given.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    own = [*inspect.signature(command).parameters.values()]
+    place = [one.name for one in own].index("scoring")
+    own[place : place + 1] = [
+        own[place].replace(
+            name=name,
+            default=default,
+            annotation=Annotated[kind, typer.Option(f"--{name.replace('_', '-')}", help=text)],
+        )
+        for name, (kind, default, text) in added.items()
+    ]
+    vars(given)["__signature__"] = inspect.Signature(own)
+    given.__annotations__ = {one.name: one.annotation for one in own}
     return given
 
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.judge.plan import Role
@@ -23,6 +24,7 @@ from decomposerl.traces.rollout import Rollout
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
 _Results = Mapping[str, Sequence[RewardResult]]
+_PROMPT = attrgetter("claim", "evidence", "label", "n_star")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,12 @@ def judge_roles(
 ) -> set[Role]:
     """The roles of the judge calls whose rulings the rewards ``active`` read.
 
-    ``three_way``: a trace may end with the third verdict, which coverage pays by its answers.
+    Coverage and necessity may read the rulings on each question, too; so they do, ``three_way``,
+    where a trace may end with the third verdict, which is paid by what its answers show.
     """
     roles = {role for reward in active for role in reward.judge_roles}
-    answers = settings.reads_answers or three_way
-    return roles | {"question"} if "full" in roles and answers else roles
+    by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
+    return roles | {"question"} if "full" in roles and by_answers else roles
 
 
 def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
@@ -132,12 +135,10 @@ def reward_batch(
 def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = defaultdict(list)
-    prompts: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     for index, rollout in enumerate(case.rollout for case in cases):
-        groups[rollout.group].append(index)
-        prompt = rollout.claim, rollout.evidence, rollout.label, rollout.n_star
-        prompts[rollout.group].add(prompt)
-        if len(prompts[rollout.group]) > 1:
+        group = groups[rollout.group]
+        group.append(index)
+        if _PROMPT(rollout) != _PROMPT(cases[group[0]].rollout):
             raise ValueError(
                 f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
             )

@@ -19,7 +19,6 @@ a question whose answer the document does not bear out (ungrounded, 0); ``silenc
 reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
-from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.rewards.readings import grounded, left_open, matches, others, verdicts
 from decomposerl.rewards.reward import (
     QuestionResult,
@@ -32,10 +31,15 @@ from decomposerl.rewards.reward import (
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionResult(None, "failed")
-_NECESSARY, _REDUNDANT = QuestionResult(1.0, "necessary"), QuestionResult(0.5, "redundant")
-_NEUTRAL, _HARMFUL = QuestionResult(0.0, "neutral"), QuestionResult(-1.0, "harmful")
 _UNGROUNDED = QuestionResult(0.0, "ungrounded")
 _CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
+_CELLS: dict[tuple[bool | None, bool | None], QuestionResult] = {
+    (True, False): QuestionResult(1.0, "necessary"),
+    (True, True): QuestionResult(0.5, "redundant"),
+    (False, False): QuestionResult(0.0, "neutral"),
+    (False, True): QuestionResult(-1.0, "harmful"),
+}
+"""By whether the verdict is right with the answer, and without it."""
 
 
 @by_case
@@ -43,12 +47,15 @@ def necessity(case: RewardCase, settings: RewardSettings) -> RewardResult:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
     label, (full, left) = case.rollout.label, verdicts(case, settings)
     if label is None:
-        found = [_changed(full, without) for without in left]
+        found = [
+            _FAILED if None in {full, without} else _UNCHANGED if full == without else _CHANGED
+            for without in left
+        ]
     else:
         open_ = left_open(case, claim=True)
         right = matches(full, label, open_)
         found = [
-            _question(right, matches(without, label, others(open_, place)))
+            _CELLS.get((right, matches(without, label, others(open_, place))), _FAILED)
             for place, without in enumerate(left)
         ]
     questions = tuple(map(_paid, found, grounded(case, settings)))
@@ -61,18 +68,3 @@ def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noq
         return _FAILED
     earns = question.value is not None and question.value > 0
     return _UNGROUNDED if earns and not pays else question
-
-
-def _changed(full: AnswersVerdict | None, without: AnswersVerdict | None) -> QuestionResult:
-    if full is None or without is None:
-        return _FAILED
-    return _UNCHANGED if full == without else _CHANGED
-
-
-def _question(right: bool | None, without: bool | None) -> QuestionResult:  # noqa: FBT001 - rulings
-    """The cell of the table, by whether each verdict is right."""
-    if right is None or without is None:
-        return _FAILED
-    if right:
-        return _REDUNDANT if without else _NECESSARY
-    return _HARMFUL if without else _NEUTRAL

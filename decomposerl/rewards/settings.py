@@ -54,11 +54,6 @@ class RewardSettings:
     correctness: Literal["pair", "literal"] = "pair"
     own: str = ""
 
-    @property
-    def reads_answers(self) -> bool:
-        """Whether coverage and necessity read the rulings on each question, too."""
-        return (self.grounding, self.silence) != ("literal", "literal")
-
     def __post_init__(self) -> None:
         """Refuse an unknown reading, which would otherwise count as the other one."""
         for name, kind in get_type_hints(type(self)).items():

@@ -6,9 +6,7 @@ order, epoch and run. What is labelled at s = 0.1 is labelled at every larger s.
 
 import hashlib
 
-_SALT = "supervision:"
 _DIGITS = 16
-_WHOLE = 2.0 ** (4 * _DIGITS)
 
 
 def is_labelled(claim: str, share: float) -> bool:
@@ -21,6 +19,6 @@ def is_labelled(claim: str, share: float) -> bool:
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"the supervision rate is {share}; it must lie between 0 and 1")
-    text = _SALT + " ".join(claim.split())
+    text = "supervision:" + " ".join(claim.split())
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    return int(digest, 16) < share * _WHOLE
+    return int(digest, 16) < share * 16.0**_DIGITS

@@ -1,14 +1,11 @@
-"""``score`` and ``metrics``: traces, predictions or marks in, exact figures out."""
+"""``score``: traces in, the values of every reward out."""
 
 import json
-import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from sklearn import metrics as reference
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
@@ -18,9 +15,8 @@ from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.schemas import REWARDS as REWARDS_TABLE
 from environment import lacking
-from metrics_parts import ONES, metrics, sample, scores_of, write
+from metrics_parts import write
 from planted_traces.planting import PlantedTrace, planted_traces
-from tables import cases_beside
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
 FERRY = {
@@ -264,215 +260,3 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path):
         result = score(given, *LEAN, "--out", out)
         assert (2, True) == (result.exit_code, "would be overwritten" in result.stderr)
         assert line == given.read_text("utf-8")
-
-
-# ``metrics``
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> tuple[Path, Path]:
-    said, gold = sample()
-    return write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
-
-
-@pytest.mark.parametrize(
-    "ending", [".csv", ".tsv", ".jsonl", ".json", ".parquet", ".csv.gz", ".json.gz", ".jsonl.gz"]
-)
-def test_every_format_gives_the_same_figures(tmp_path: Path, ending: str):
-    """Scikit-learn's, to the last digit, whatever the format and the order of rows."""
-    said, gold = sample()
-    files = write(tmp_path / f"said{ending}", said), write(tmp_path / f"gold{ending}", gold)
-    found = scores_of(*files, "--score", "probability", *ONES)
-    labels = [row["label"] for row in sorted(gold, key=lambda row: row["id"])]
-    scores = [row["probability"] for row in said]
-    verdicts = [int(score > 0.5) for score in scores]
-    expected = {
-        "balanced_accuracy": reference.balanced_accuracy_score(labels, verdicts),
-        "f1_supported": reference.f1_score(labels, verdicts),
-        "f1_refuted": reference.f1_score(labels, verdicts, pos_label=0),
-        "macro_f1": reference.f1_score(labels, verdicts, average="macro"),
-        "accuracy": reference.accuracy_score(labels, verdicts),
-        "auroc": reference.roc_auc_score(labels, scores),
-    }
-    assert expected == pytest.approx({name: found[name] / 100 for name in expected}, abs=1e-12)
-
-
-def test_parts_are_scored_apart_and_their_mean_is_uniform(pair: tuple[Path, Path]):
-    """Balanced accuracy per subset, then the unweighted mean, as LLM-AggreFact is reported."""
-    said, gold = sample()
-    words = (*pair, "--score", "probability", "--group", "dataset", *ONES)
-    by_id = {row["id"]: row["probability"] for row in said}
-    means = []
-    for part in ("first", "second"):
-        rows = [row for row in gold if row["dataset"] == part]
-        verdicts = [int(by_id[row["id"]] > 0.5) for row in rows]
-        means.append(reference.balanced_accuracy_score([row["label"] for row in rows], verdicts))
-        assert scores_of(*words, group=part)["balanced_accuracy"] == pytest.approx(100 * means[-1])
-    mean = scores_of(*words, group="mean of groups")["balanced_accuracy"]
-    assert mean == pytest.approx(100 * np.mean(means))
-    text = metrics(*words).stdout
-    assert [] == lacking(text, "mean of groups", "60 claims: ")
-
-
-@pytest.mark.parametrize("by", ["f1", "balanced_accuracy"])
-@pytest.mark.parametrize("inclusive", [False, True])
-def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: bool):
-    """The best of every hundredth on the dev files by trying all, the lowest of equals."""
-    said, gold = sample(80)
-    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.csv", gold)
-    test = write(tmp_path / "test.csv", said[40:])
-    labels = [next(row["label"] for row in gold if row["id"] == number) for number in range(80)]
-    metric = {"f1": reference.f1_score, "balanced_accuracy": reference.balanced_accuracy_score}[by]
-    scores = np.array([row["probability"] for row in said])
-
-    def verdicts(value: float) -> list[int]:
-        return ((scores >= value) if inclusive else (scores > value)).astype(int).tolist()
-
-    tried = np.arange(0, 1, 0.01)
-    best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
-    options = f"--score probability --missing skip --threshold {'>=' * inclusive}{by}:hundredths"
-    words = (*options.split(), "--dev", *dev, *ONES)
-    found = scores_of(test, dev[1], *words)
-    expected = reference.f1_score(labels[40:], verdicts(best)[40:])
-    assert found["f1_supported"] == pytest.approx(100 * expected)
-    sign = ">=" if inclusive else ">"
-    said = f"a score {sign} {float(best)!r}, chosen on 40 others"
-    assert said in metrics(test, dev[1], *words).stderr
-
-
-def test_shared_documents_widen_the_interval(tmp_path: Path):
-    """Those of one ``--document`` are drawn together, without one alone."""
-    rng = np.random.default_rng(1)
-    rows = [
-        {"id": n, "label": n // 10 % 2, "doc": f"d{n // 10}", "right": right, "alone": n}
-        | {"blank": ("", " ", None, f"d{n}")[n % 4]}
-        for n, right in enumerate(np.repeat(rng.random(40) < 0.7, 10).tolist())
-    ]
-    for row in rows:
-        row["p"] = float(row["right"] == row["label"])
-    file = write(tmp_path / "rows.jsonl", rows)
-
-    def bounds(*words: str) -> tuple[float | None, float | None]:
-        page = metrics(file, "--score", "p", "--json", *ONES, *words).stdout
-        (row,) = [
-            one for one in json.loads(page)["metrics"] if one["metric"] == "balanced_accuracy"
-        ]
-        return row["low"], row["high"]
-
-    widths = []
-    for words in ((), ("--document", "doc")):
-        low, high = bounds(*words)
-        widths.append((high or 0.0) - (low or 0.0))
-    assert widths[1] > 2 * widths[0]
-    assert bounds("--document", "blank") == bounds("--document", "alone")
-
-
-def test_a_group_may_be_called_all(tmp_path: Path):
-    """The total stays the total: ``kind`` tells them apart."""
-    rows = [
-        {"id": n, "label": n % 2, "p": float(n % 2 if n < 20 else n % 3 == 0), "part": part}
-        for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
-    ]
-    file = write(tmp_path / "rows.jsonl", rows)
-    words = (file, "--score", "p", "--group", "part", *ONES)
-    page = json.loads(metrics(*words, "--json").stdout)["metrics"]
-    claims = {(row["kind"], row["group"]): row["claims"] for row in page}
-    named = {("group", "all"): 20, ("group", "mean of groups"): 20}
-    assert {("total", "all"): 40, **named, ("mean", "mean of groups"): 40} == claims
-    text = metrics(*words).stdout
-    assert "40 claims: " in text
-    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert 1 == lines.count("accuracy")
-    assert 1 == lines.count("all")
-
-
-def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
-    """Claims that chose no threshold are counted beside those that got no score."""
-    said, gold = sample()
-    odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
-    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
-    test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
-    words = (*test, "--score", "probability", "--threshold", "f1", "--missing", "skip", *ONES)
-    words += ("--where", "label!=odd", "--dev", *dev)
-    notes = metrics(*words).stderr
-    assert "1 labels that --where leaves out (dev files)" in notes
-    assert "20 labels without a prediction (dev files)" in notes
-    page = json.loads(metrics(*words, "--json").stdout)["left_out"]
-    assert {1, 20} == set(page.values())
-
-
-CASES = cases_beside(__file__, "metrics_cases")
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['what']}: {case['run']}")
-def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path: Path):
-    """Ids, labels and scores as other projects write them; what is left out is counted."""
-    for name, text in case["files"].items():
-        (tmp_path / name).write_text(text, "utf-8")
-    words = [
-        tmp_path / word if word in case["files"] else word for word in shlex.split(case["run"])
-    ]
-    found = scores_of(*words, group=case.get("group", "all"))
-    assert case["scores"] == pytest.approx({name: found[name] for name in case["scores"]})
-    done = metrics(*words)
-    assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
-
-
-def marks_file(path: Path, reviewer: str, words: dict[str, str], system: str = "one") -> Path:
-    """Marks of one reviewer by claim."""
-    rows = [
-        {"claim_id": claim, "system": system, "step": None, "rollout": None, "note": ""}
-        | {"reviewer": reviewer, "mark": word, "span": None, "at": "2026-01-02T03:04:05Z"}
-        for claim, word in words.items()
-    ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
-
-
-def test_marks_of_two_reviewers(tmp_path: Path):
-    """Agreement with the system, and with each other; scikit-learn's kappa."""
-    first = {"a": "agree", "b": "agree", "c": "disagree", "d": "unclear"}
-    second = {"a": "agree", "b": "disagree", "c": "disagree"}
-    read = {"ada": first, "eva": second}
-    paths = [marks_file(tmp_path / f"{who}.jsonl", who, read[who]) for who in read]
-    files = [word for path in paths for word in ("--marks", path)]
-    page = json.loads(metrics(*files, "--json").stdout)
-    ((system,), (pair,)) = page["systems"], page["reviewers"]
-    assert {"system": "one", "reviewers": 2, "traces": 4, "marks": 7} == {
-        name: system[name] for name in ("system", "reviewers", "traces", "marks")
-    }
-    marks = [system[name] for name in ("agree", "disagree", "unclear", "share_agree")]
-    assert [3, 3, 1, 3 / 7] == marks
-    kappa = reference.cohen_kappa_score(*([side[n] for n in "abc"] for side in (first, second)))
-    assert (3, 2 / 3) == (pair["traces"], pair["agreement"])
-    assert kappa == pytest.approx(pair["kappa"])
-    text = metrics(*files).stdout
-    assert [] == lacking(text, "42.9", f"{kappa:.2f}")
-
-
-def test_marks_where_nothing_is_defined(tmp_path: Path):
-    """Null in JSON and a dash in the table, never a number; a torn line costs no other mark."""
-    words = ("--marks", marks_file(tmp_path / "a.jsonl", "ada", {"a": "agree", "b": "agree"}))
-    more = ("--marks", marks_file(tmp_path / "b.jsonl", "eva", {"a": "agree", "b": "agree"}))
-    (pair,) = json.loads(metrics(*words, *more, "--json").stdout)["reviewers"]
-    assert (1.0, None) == (pair["agreement"], pair["kappa"])
-    assert "–" in metrics(*words, *more).stdout
-    words[1].write_text('{"claim_id": "a", "no\n' + words[1].read_text("utf-8"), "utf-8")
-    page = json.loads(metrics(*words, "--json").stdout)
-    assert ([], 2) == (page["reviewers"], page["systems"][0]["marks"])
-    assert "a.jsonl, line 1" in page["skipped"][0]
-    assert "skipped: " in metrics(*words).stderr
-
-
-def test_marks_on_an_earlier_reply_are_counted_apart(tmp_path: Path):
-    """Ada marked the reply that the system gave before; she and Eva did not see the same."""
-    paths = [marks_file(tmp_path / f"{who}.jsonl", who, {"a": "agree"}) for who in ("ada", "eva")]
-    for path, digest, at in zip(paths, ("0" * 8, "1" * 8), ("2025", "2026"), strict=True):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"of": digest, "at": at}))
-    words = [word for path in paths for word in ("--marks", path)]
-    page = json.loads(metrics(*words, "--json").stdout)
-    (system,) = page["systems"]
-    assert (1, 1, 1) == (system["marks"], system["agree"], system["earlier"])
-    assert [] == page["reviewers"]
-    assert "of an earlier reply" in metrics(*words).stdout
-    assert "earlier" not in metrics("--marks", paths[0]).stdout
