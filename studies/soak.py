@@ -22,7 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,14 +109,17 @@ class Home:
 
     def run(self, words: Sequence[str], kill_after: float = float("inf")) -> Ended:
         """A command to its end, or until it is killed after so many seconds."""
-        began = time.monotonic()
+        began, peak = time.monotonic(), 0.0
         with self.started(words) as running:
-            while not (ended := os.wait4(running.pid, os.WNOHANG))[0]:
+            # Not what ``wait4`` says of its memory: that is at least this process's own.
+            process = psutil.Process(running.pid)
+            while running.poll() is None:
                 if time.monotonic() - began > kill_after:
                     os.killpg(running.pid, signal.SIGKILL)
+                with suppress(psutil.Error):
+                    peak = max(peak, process.memory_info().rss / 2**20)
                 time.sleep(0.02)
-            running.returncode = os.waitstatus_to_exitcode(ended[1])
-        seconds, peak = time.monotonic() - began, ended[2].ru_maxrss / 1024
+        seconds = time.monotonic() - began
         said = (path.read_text("utf-8", "replace") for path in (self.out, self.errors))
         return Ended(running.returncode, *said, seconds, peak)
 
