@@ -121,8 +121,7 @@ class VerifierForm:
 
     ``prompt`` has the section ``user`` and may have ``system``; None sends the evidence as a
     document and the claim as the assistant's message, with ``template`` (JSON) for the chat
-    template. ``supported`` and ``refuted`` are its words, in any letter case. ``label`` stands for
-    the prompt in the engine's name.
+    template. ``supported`` and ``refuted`` are its words in any case, ``label`` names the prompt.
     """
 
     prompt: PromptFile | None

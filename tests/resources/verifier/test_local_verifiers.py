@@ -331,13 +331,9 @@ def test_a_classifier_reads_a_pair_or_the_text_of_its_form(folders: dict[str, Pa
     assert np.ptp([*pairs, *forms]) > CLOSE, "a model that answers all alike proves nothing"
 
 
-def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Path]):
-    """Chunks at sentence ends; one that is longer than the context loses its end, not the claim."""
+def test_a_long_text_is_never_too_long(folders: dict[str, Path]):
+    """A chunk that is longer than the context loses its end, not the claim."""
     folder = folders["roberta-large"]
-    chunked = ClassifierVerifier(str(folder), chunk=30).support_probability([LONG])
-    parts = [f"{one.strip()}." for one in LONG[0].split(".") if one]
-    best = max(plainly(folder, part, LONG[1]) for part in parts)
-    assert [pytest.approx(best, abs=CLOSE)] == chunked.tolist()
     cut = ClassifierVerifier(str(folder), chunk=400, context=40)
     kept = cut._encoded(*LONG)["input_ids"]
     assert 40 == len(kept)
