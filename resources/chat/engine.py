@@ -1,13 +1,12 @@
-"""Base of the engines that ask a chat model: stored replies first, then the rest in batches.
+"""Base of the engines that ask a chat model, in batches.
 
 The chat client's store is the engines' memory. A run whose replies are all stored makes no
 calls, and a killed run asks only for the rest.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
-from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -16,7 +15,6 @@ from decomposerl.errors import EngineError
 from decomposerl.progress import bar
 
 Item = TypeVar("Item", bound=Hashable)
-Outcome = TypeVar("Outcome")
 # These may be due to the request; any other reason is the endpoint's.
 _OF_THE_REQUEST = {"refused", "empty", "truncated", "unparsable"}
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
@@ -156,56 +154,30 @@ class ChatEngine(Generic[Item]):
         Raises:
             EngineError: the run must stop (``FailurePolicy``); what was answered is stored.
         """
+        answers: dict[Item, list[Value | ChatFailure]] = {}
         distinct = list(dict.fromkeys(items))
-        answers = self._recalled(distinct, requests_of, parse)
-        todo = [item for item in distinct if item not in answers]
-        self.hits += len(items) - len(todo)
-        complete = partial(self._complete, parse=parse)
-        with bar(self._port, len(todo)) as progress:
-            for batch in self._batches(todo, requests_of, complete):
-                self.calls += len(batch)
-                self._policy.note(list(chain.from_iterable(batch.values())))
-                self._policy.check(f"{self._port} '{self.engine}'")
-                for item, own in batch.items():
+        self.hits += len(items) - len(distinct)
+        with bar(self._port, len(distinct)) as progress:
+            for start in range(0, len(distinct), self._batch_size):
+                batch = distinct[start : start + self._batch_size]
+                requests = [list(requests_of(item)) for item in batch]
+                outcomes = self._complete(list(chain.from_iterable(requests)), parse)
+                left = iter(outcomes)
+                for item, own in zip(batch, requests, strict=True):
+                    replies = list(islice(left, len(own)))
+                    stored = all(isinstance(each, ChatReply) and each.cached for each in replies)
+                    self.calls, self.hits = self.calls + (not stored), self.hits + stored
                     # Values alone: the replies of a whole stage would fill the memory.
                     answers[item] = [
-                        one if isinstance(one, ChatFailure) else one.value for one in own
+                        each if isinstance(each, ChatFailure) else each.value for each in replies
                     ]
+                self._policy.note(outcomes)
+                self._policy.check(f"{self._port} '{self.engine}'")
                 progress.advance(len(batch))
         return [answers[item] for item in items]
-
-    def _recalled(
-        self,
-        items: Sequence[Item],
-        requests_of: Callable[[Item], Sequence[ChatRequest]],
-        parse: Parse[Value],
-    ) -> dict[Item, list[Value | ChatFailure]]:
-        """The values of the items whose replies are all stored."""
-        answers: dict[Item, list[Value | ChatFailure]] = {}
-        recall = partial(self._chat.recall, parse=parse)
-        for batch in self._batches(items, requests_of, recall):
-            for item, own in batch.items():
-                known = [reply for reply in own if reply is not None]
-                if len(known) == len(own):
-                    self._policy.note(known)
-                    answers[item] = [reply.value for reply in known]
-        return answers
 
     def _complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value]
     ) -> list[ChatReply[Value] | ChatFailure]:
         """The outcome of each request, in order."""
         return self._chat.complete(requests, parse)
-
-    def _batches(
-        self,
-        items: Sequence[Item],
-        requests_of: Callable[[Item], Sequence[ChatRequest]],
-        ask: Callable[[Sequence[ChatRequest]], Sequence[Outcome]],
-    ) -> Iterator[dict[Item, list[Outcome]]]:
-        """What ``ask`` returns for the requests of each of these distinct items, by batch."""
-        for start in range(0, len(items), self._batch_size):
-            batch = items[start : start + self._batch_size]
-            requests = {item: list(requests_of(item)) for item in batch}
-            outcomes = iter(ask(list(chain.from_iterable(requests.values()))))
-            yield {item: list(islice(outcomes, len(own))) for item, own in requests.items()}

@@ -138,15 +138,15 @@ class RememberingChat(ScriptedChat):
         super().__init__({"": "I would ask who."})
         self.left = stored
 
-    def recall(
+    def complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Any] | None = None
-    ) -> list[ChatReply[Any] | None]:
-        """Stored replies first, then none."""
+    ) -> list[ChatReply[Any] | ChatFailure]:
+        """Stored replies first."""
         known = min(self.left, len(requests))
         self.left -= known
         reply: ChatReply[Any] = ChatReply(WELL, "stop", "m", 1, 1, 0.0, cached=True)
-        value = parse(reply) if parse else None
-        return [*[replace(reply, value=value)] * known, *[None] * (len(requests) - known)]
+        stored = replace(reply, value=parse(reply) if parse else None)
+        return [*[stored] * known, *super().complete(requests[known:], parse)]
 
 
 def test_calls_and_hits_count_pairs(tmp_path: Path):
