@@ -11,12 +11,9 @@ Calls per claim: 2k + 1 + e, for k steps run: the decomposer's call and the hand
 the closing check; and the repeated calls. e is 1 for the call that brought the end (NONE, a step
 that repeats another, or one that cannot be read, also when repeated) and 0 at the cap of 9 steps.
 
-Replies: of the decomposer, ``[handler] text`` on one line, also without brackets
-(``check: text``), or NONE; verify counts as check and calculate as compare. Under another handler
-a question is looked up and a statement checked; a question without a handler is looked up. A reply
-may open with other lines, and what follows its first step is not read. Of lookup and compare,
-plain text, or unknown. Of a check, Yes, No or Unknown; another answer, also when repeated, is kept
-as it is. Of the closing check, Supported or Refuted.
+Replies: of the decomposer, ``[handler] text`` on one line, or NONE; what follows its first step is
+not read (``replies.steps``). Of lookup and compare, plain text, or unknown. Of a check, Yes, No or
+Unknown; another answer, also when repeated, is kept as it is. Of the closing check, the verdict.
 
 Not implemented: operators that map a handler over a list (a list of answers is one answer), and a
 decomposer for each kind of step.

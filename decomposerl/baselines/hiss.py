@@ -10,11 +10,10 @@ and the claim is unparsed. The publication stops at each question that the model
 search the web; here every answer comes from the given evidence, and how often the model was sure is
 a note.
 
-Replies: of the split, a list, numbered, in JSON or one sentence a line; NONE on any line, or one
-sentence alone, is a claim that stays whole. Of a sub-claim, lines ``Q1: …``, ``Sure: yes`` or
-``Sure: no``, ``A1: …`` and the other forms of ``replies.pairs``; anything else is dropped. Of the
-classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
-note) are dropped, and the publication's six grades are not used.
+Replies: of the split, a list, or NONE for a claim that stays whole. Of a sub-claim, lines
+``Q1: …``, ``Sure: yes`` or ``Sure: no``, ``A1: …`` (``replies.lists``). Of the classification, the
+verdict. Repeated sub-claims and those beyond ``MOST`` (counted in a note) are dropped, and the
+publication's six grades are not used.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, numbered, qa_lines, thought
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.lines import one_line
-from decomposerl.replies.lists import read_sub_claims
-from decomposerl.replies.pairs import count_sure, read_pairs
+from decomposerl.replies.lists import count_sure, read_pairs, read_sub_claims
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."

@@ -258,34 +258,35 @@ def noting_repeats(procedure: Procedure) -> Procedure:
     """The procedure; the verification it returns notes how many calls were repeated."""
 
     def noting(given: ClaimInput) -> Steps:
-        steps, repeats = procedure(given), 0
-        calls = next(steps)
-        while True:
-            repeats += sum(bool(call.form) for call in calls)
-            try:
-                calls = steps.send((yield calls))
-            except StopIteration as end:
-                ended: Verification = end.value
-                return replace(ended, notes={**ended.notes, AGAIN: repeats})
+        sent: list[ModelCall] = []
+        ended = yield from _through(procedure(given), sent.extend, lambda reply: reply)
+        return replace(ended, notes={**ended.notes, AGAIN: sum(bool(call.form) for call in sent)})
 
     return noting
 
 
 def offering(labels: tuple[Verdict, ...], procedure: Procedure) -> Procedure:
     """The procedure, whose replies are read as answers to prompts that offer ``labels``."""
+    return lambda given: _through(
+        procedure(given), lambda _: None, lambda reply: replace(reply, labels=labels)
+    )
 
-    def offered(given: ClaimInput) -> Steps:
-        steps = procedure(given)
-        calls = next(steps)
-        while True:
-            replies = yield calls
-            try:
-                calls = steps.send(tuple(replace(one, labels=labels) for one in replies))
-            except StopIteration as end:
-                ended: Verification = end.value
-                return ended
 
-    return offered
+def _through(
+    steps: Steps,
+    see: Callable[[tuple[ModelCall, ...]], None],
+    changed: Callable[[ModelReply], ModelReply],
+) -> Steps:
+    """The steps, each group of calls shown to ``see``, each reply as ``changed`` gives it."""
+    calls = next(steps)
+    while True:
+        see(calls)
+        replies = yield calls
+        try:
+            calls = steps.send(tuple(map(changed, replies)))
+        except StopIteration as end:
+            ended: Verification = end.value
+            return ended
 
 
 def status_of(verdict: Verdict | None, *replies: ModelReply) -> ParseStatus:

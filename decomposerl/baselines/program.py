@@ -37,6 +37,7 @@ from itertools import chain
 from typing import Literal
 
 from decomposerl.replies.lines import plain_text
+from decomposerl.replies.wordings import Wordings
 
 Function = Literal["Question", "Verify"]
 Truth = bool | None
@@ -63,31 +64,8 @@ _RESERVED = {*_FUNCTIONS, "Predict"}
 _REFERENCE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
 _WORDS = {"AND": "and", "OR": "or", "NOT": "not", "RETURN": "return", "&&": "&"}
 _NO_FACTORS = {"Predict", "and", "or", "True", "False", "=", "&", ")", "\n"}
-_TOKEN = re.compile(
-    r"""(?P<passed_over>^[^\S\n]*def[^\S\n]+\w+\([^\S\n]*\)[^\S\n]*:|[^\S\n]+|\#[^\n]*
-                        |;(?=[^\S\n]*+(?:[\#\n]|\Z)))
-      |[fF]?(?P<string>“[^”\n]*”|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
-      |(?P<word>[^\W\d]\w*|==|&&?|[=()\n])""",
-    re.VERBOSE | re.MULTILINE,
-)
-# A text whose own quotes end it too early: up to the last quote before a bracket and the line end.
-_QUOTING = re.compile(
-    r"""[fF]?(?P<string>(?P<quote>["'“]).{0,500}["'”])(?=\s*\)[^\S\n]*;?[^\S\n]*(?:\#[^\n]*)?$)""",
-    re.MULTILINE,
-)
-_CLOSED = re.compile(r"\s*\)")
-_WORD_INSIDE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")
-_QUOTATION = re.compile(
-    r"""(?<![^\s(\[‘'"“-])(["'“])[^\s"'“”](?:[^"'“”]*[^\s"'“”])?["'”](?![\w])"""
-)
 _ESCAPE = re.compile(r"""\\([\\"'n])""")
-_FENCED = re.compile(r"^[^\S\n]*```[\w-]*[^\S\n]*\n(.*?)^[^\S\n]*```", re.DOTALL | re.MULTILINE)
-_FENCE = re.compile(r"^[^\S\n]*```[\w-]*[^\S\n]*$", re.MULTILINE)
-_STATEMENT = re.compile(
-    r"\s*(?P<mark>(?:[-*•]|\(?\d{1,2}[.)])\s+)?`?(?P<code>(?:[^\W\d]\w*\s*=\s*[^\W\d]\w*\s*\(|Predict\s*\("
-    r"|return\s+(?:Predict\b|[^\W\d]\w*\s*\Z)).*?)`?\s*"
-)
-_DEFINED = re.compile(r"\s*def\s+\w+\(\s*\)\s*:\s*")
+_PROGRAMS = Wordings("programs")
 
 
 class ProgramRejectedError(ValueError):
@@ -182,7 +160,7 @@ def read_program(reply: str) -> Program:
         ProgramRejectedError: the first fault of what stands there as a program.
     """
     text = plain_text(reply).replace("**", "")
-    blocks = _FENCED.findall(text)
+    blocks = _PROGRAMS["fenced"].findall(text)
     programs = []
     for block in blocks:
         with suppress(ProgramRejectedError):
@@ -193,7 +171,7 @@ def read_program(reply: str) -> Program:
         return programs[0]
     if len(blocks) == 1:
         return parse_program(blocks[0])
-    plain = _FENCE.sub("", text)
+    plain = _PROGRAMS["fence"].sub("", text)
     with suppress(ProgramRejectedError):
         return parse_program("\n".join(blocks) or plain)
     return parse_program(_statements(plain))
@@ -202,7 +180,7 @@ def read_program(reply: str) -> Program:
 def _statements(text: str) -> str:
     """The lines from the first statement to the last one, without list marks; else the text."""
     lines = text.splitlines()
-    places = [place for place, line in enumerate(lines) if _STATEMENT.fullmatch(line)]
+    places = [place for place, line in enumerate(lines) if _PROGRAMS["statement"].fullmatch(line)]
     if not places:
         return text
     return "\n".join(chain.from_iterable(_code(line) for line in lines[places[0] : places[-1] + 1]))
@@ -210,10 +188,10 @@ def _statements(text: str) -> str:
 
 def _code(line: str) -> list[str]:
     """A line of a program, without a list mark; none for prose that ends with a colon."""
-    statement = _STATEMENT.fullmatch(line)
+    statement = _PROGRAMS["statement"].fullmatch(line)
     if statement is not None:
         return [statement["code"]]
-    return [] if _DEFINED.fullmatch(line) or line.rstrip().endswith(":") else [line]
+    return [] if _PROGRAMS["defined"].fullmatch(line) or line.rstrip().endswith(":") else [line]
 
 
 def parse_program(text: str) -> Program:
@@ -241,7 +219,7 @@ def _as_python(text: str) -> tuple[str, list[str]]:
     strings: list[str] = []
     position = 0
     while position < len(text):
-        token = _TOKEN.match(text, position)
+        token = _PROGRAMS["token"].match(text, position)
         part = _quoting(text, position, token) or token
         if part is None:
             line = words.count("\n") + 1
@@ -265,12 +243,14 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 def _quoting(text: str, position: int, token: re.Match[str] | None) -> re.Match[str] | None:
     """The text in quotes that starts here and has the same quotes inside; None for any other."""
-    if token is not None and (token["string"] is None or _CLOSED.match(text, token.end())):
+    if token is not None and (
+        token["string"] is None or _PROGRAMS["closed"].match(text, token.end())
+    ):
         return None
-    whole = _QUOTING.match(text, position)
+    whole = _PROGRAMS["quoting"].match(text, position)
     if whole is None or text[max(0, position - 50) : position].rstrip()[-1:] != "(":
         return None
-    inside = _QUOTATION.sub("", _WORD_INSIDE.sub("", whole["string"][1:-1]))
+    inside = _PROGRAMS["quotation"].sub("", _PROGRAMS["word_inside"].sub("", whole["string"][1:-1]))
     return None if whole["quote"] in inside else whole
 
 

@@ -58,7 +58,7 @@ OPENING = "The claim is checked by a program of questions and checks."
 _LAST_STOP = re.compile(r"(?<=[^.\s])\.\Z(?<!\.\w\.)")
 _TRUTHS: dict[str | None, bool | None] = {"true": True, "false": False}
 _READERS: dict[Function, Callable[[ModelReply], str | None]] = {
-    "Question": lambda reply: reply.text,
+    "Question": lambda reply: answer_text(reply.text) or "unknown",
     "Verify": lambda reply: read_truth(reply.whole),
 }
 _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
@@ -90,20 +90,17 @@ class _ProgramRun:
     def ready(self) -> tuple[ProgramStep, ...]:
         return ready_steps(self.program, self.values) if self.program else ()
 
-    def add(self, step: ProgramStep, reply: ModelReply) -> None:
-        """``step`` has its references filled in."""
+    def add(self, step: ProgramStep, reply: ModelReply, read: str | None) -> None:
+        """Keep what was read for ``step``, which has its references filled in."""
         if step.function == "Question":
-            answer = answer_text(reply.text) or "unknown"
-            self.values[step.name] = _LAST_STOP.sub("", answer)
-            self.pairs[step.name] = (step.text, answer)
+            self.values[step.name] = _LAST_STOP.sub("", read or "")
+            self.pairs[step.name] = (step.text, read or "")
             return
-        truth = read_truth(reply.whole)
-        value = _TRUTHS.get(truth)
+        value = _TRUTHS.get(read)
         self.values[step.name] = value
         said = _SPOKEN[value] if value is None else f"{_SPOKEN[value]}. {step.text}"
         self.pairs[step.name] = (f"Is it true that {step.text.rstrip('. ')}?", said)
-        if truth is None:
-            self.unread.append(reply)
+        self.unread += [reply] if read is None else []
 
     @property
     def vote(self) -> Verdict | None:
@@ -157,8 +154,8 @@ def _run(evidence: str, runs: Sequence[_ProgramRun]) -> Exchange[None]:
     while ready := [(run, step) for run in runs for step in run.ready]:
         calls = ((_call(evidence, step), _READERS[step.function]) for _, step in ready)
         answered = yield from ask_each("truth", *calls)
-        for (run, step), (reply, _) in zip(ready, answered, strict=True):
-            run.add(step, reply)
+        for (run, step), (reply, read) in zip(ready, answered, strict=True):
+            run.add(step, reply, read)
 
 
 def _call(evidence: str, step: ProgramStep) -> ModelCall:
@@ -175,14 +172,17 @@ def _verification(runs: Sequence[_ProgramRun]) -> Verification:
     verdict: Verdict | None = None
     if supported or refuted:
         verdict = "Supported" if supported > refuted else "Refuted"
-    shown = next((run for run in runs if verdict and run.vote == verdict), _first_program(runs))
-    stuck = [answer for run in runs for answer in (run.unread or [run.written])]
+    first = next((run for run in runs if run.program), runs[0])
+    shown = next((run for run in runs if verdict and run.vote == verdict), first)
+    program = shown.program
+    pairs = [shown.pairs[step.name] for step in program.steps] if program else []
+    opening = f"{OPENING} It holds if this does: {program.expression}." if program else OPENING
     return Verification(
         verdict,
-        status_of(verdict, *stuck),
-        _transcript(shown),
-        cycles_of(_pairs(shown)),
-        thought(f"{OPENING} {_prediction(shown)}"),
+        status_of(verdict, *(answer for run in runs for answer in (run.unread or [run.written]))),
+        _transcript(program, pairs, shown.vote) if program else shown.written.text,
+        cycles_of(pairs),
+        thought(opening),
         notes={
             "programs": len(runs),
             "steps": sum(len(run.program.steps) for run in runs if run.program),
@@ -195,30 +195,11 @@ def _verification(runs: Sequence[_ProgramRun]) -> Verification:
     )
 
 
-def _first_program(runs: Sequence[_ProgramRun]) -> _ProgramRun:
-    return next((run for run in runs if run.program), runs[0])
-
-
-def _pairs(run: _ProgramRun) -> list[Pair]:
-    """The questions of a program with their answers, in the order of its steps."""
-    steps = run.program.steps if run.program else ()
-    return [run.pairs[step.name] for step in steps]
-
-
-def _prediction(run: _ProgramRun) -> str:
-    if run.program is None:
-        return ""
-    return f"It holds if this does: {run.program.expression}."
-
-
-def _transcript(run: _ProgramRun) -> str:
-    """The program with each line's result as a comment; the reply where there is no program."""
-    if run.program is None:
-        return run.written.text
-    *steps, prediction = write_program(run.program).split("\n")
-    given = [one_line(run.pairs[step.name][1]) for step in run.program.steps]
-    lines = [f"{line}  # {value}" for line, value in zip(steps, given, strict=True)]
-    return "\n".join([*lines, f"{prediction}  # {run.vote or 'open'}"])
+def _transcript(program: Program, pairs: Sequence[Pair], vote: Verdict | None) -> str:
+    """The program with each line's result as a comment."""
+    values = [*(one_line(answer) for _, answer in pairs), vote or "open"]
+    lines = zip(write_program(program).split("\n"), values, strict=True)
+    return "\n".join(f"{line}  # {value}" for line, value in lines)
 
 
 METHOD = decomposing(

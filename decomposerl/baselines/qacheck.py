@@ -17,24 +17,19 @@ The publication's validator is a model; its code has none. Here it is a rule: a 
 its question was not asked before and its answer says something. A pair that is not valid stays
 among those asked, so that the next question can differ, and does not count for the verdict.
 
-Replies. Question: the question alone, also behind a label, or ``NONE``; one that cannot be read,
-also when repeated, is no question. Sufficiency: ``Yes`` (also ``Enough``) or ``No`` (also ``Not
-enough``); anything else, also when repeated, is no yes, and noted. Verdict: ``Supported`` or
-``Refuted``; nothing else is guessed at.
+Replies. Question: the question, or ``NONE``; one that cannot be read, also when repeated, is no
+question. Sufficiency: ``Yes`` or ``No``; anything else, also when repeated, is no yes, and noted.
 
 Not implemented: the background passage that the published code has the model write before it
 answers (the evidence is given).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
 
 from decomposerl.baselines.method import (
     ClaimInput,
     Exchange,
     ModelCall,
-    ModelReply,
     Steps,
     Verification,
     ask,
@@ -51,69 +46,42 @@ MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
 
 
-@dataclass(slots=True)
-class _AskedPairs:
-    """The pairs so far, all of them and the valid ones.
-
-    ``unread`` counts sufficiency replies that could not be read, ``last`` is the last reply to the
-    call for a question.
-    """
-
-    asked: list[Pair] = field(default_factory=list)
-    valid: list[Pair] = field(default_factory=list)
-    unread: int = 0
-    last: ModelReply = field(default_factory=partial(ModelReply, ""))
-
-    def add(self, pair: Pair) -> None:
-        """Validate a pair and keep it."""
-        if not repeats(pair[0], self.asked) and not says_unknown(pair[1]):
-            self.valid.append(pair)
-        self.asked.append(pair)
-
-
 def qacheck(given: ClaimInput) -> Steps:
     """Rounds of questions, then statements, then the verdict.
 
     Raises:
         CallFailedError: a call got no reply.
     """
-    pairs = _AskedPairs()
-    end = yield from _rounds(given, pairs)
-    notes: dict[str, str | int] = {
-        "rounds": len(pairs.asked),
-        "valid": len(pairs.valid),
-        "end": end,
-    }
-    if not pairs.asked:
-        return Verification.unread(pairs.last, notes=notes)
-    statements = yield from _statements(pairs.valid)
-    variables = {"claim": given.claim, "known": numbered(statements)}
-    call = ModelCall("verify", "verdict", variables, max_tokens=64)
-    reply, verdict = yield from ask_verdict(call)
-    notes["sufficiency_unread"] = pairs.unread
-    cycles = cycles_of(pairs.asked)
-    return Verification.of_reply(verdict, reply, cycles, OPENING, notes=notes)
-
-
-def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
-    """Fill ``pairs``; the result says how it ended: sufficient, no_question or rounds."""
-    claim = {"claim": given.claim}
-    while len(pairs.asked) < MOST_ROUNDS:
-        if pairs.asked:
-            shown = claim | {"qa": qa_lines(pairs.valid)}
+    claim, end, unread = {"claim": given.claim}, "rounds", 0
+    asked: list[Pair] = []
+    valid: list[Pair] = []
+    while len(asked) < MOST_ROUNDS:
+        if asked:
+            shown = claim | {"qa": qa_lines(valid)}
             call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=64)
             ((_, truth),) = yield from ask_read(read_sufficient, "sufficient", call)
-            pairs.unread += truth is None
+            unread += truth is None
             if truth == "true":
-                return "sufficient"
-        asking = ask_read(_read_next, "question", _next_question(claim, pairs.asked))
-        ((pairs.last, question),) = yield from asking
+                end = "sufficient"
+                break
+        ((last, question),) = yield from ask_read(_read_next, "question", _next(claim, asked))
         if not question:
-            return "no_question"
+            end = "no_question"
+            break
         variables = {"evidence": given.evidence, "question": question}
         (reply,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
-        pairs.add((question, answer_text(reply.text)))
-    return "rounds"
+        pair = question, answer_text(reply.text)
+        valid += [] if repeats(question, asked) or says_unknown(pair[1]) else [pair]
+        asked.append(pair)
+    notes: dict[str, str | int] = {"rounds": len(asked), "valid": len(valid), "end": end}
+    if not asked:
+        return Verification.unread(last, notes=notes)
+    statements = yield from _statements(valid)
+    variables = claim | {"known": numbered(statements)}
+    call = ModelCall("verify", "verdict", variables, max_tokens=64)
+    reply, verdict = yield from ask_verdict(call)
+    notes["sufficiency_unread"] = unread
+    return Verification.of_reply(verdict, reply, cycles_of(asked), OPENING, notes=notes)
 
 
 def _read_next(text: str) -> str | None:
@@ -122,11 +90,10 @@ def _read_next(text: str) -> str | None:
     return "" if question is None and says_no_more(text) else question
 
 
-def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:
-    if not asked:
-        return ModelCall("next_question", "first_question", claim, max_tokens=128)
-    shown = claim | {"qa": qa_lines(asked)}
-    return ModelCall("next_question", "next_question", shown, max_tokens=128)
+def _next(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:
+    shown = claim | {"qa": qa_lines(asked)} if asked else claim
+    template = "next_question" if asked else "first_question"
+    return ModelCall("next_question", template, shown, max_tokens=128)
 
 
 def _statements(valid: Sequence[Pair]) -> Exchange[list[str]]:

@@ -11,10 +11,9 @@ transcript with its final line. c is 1 where the model stopped asking without th
 NONE or No, repeated a question, or wrote what cannot be read), which then takes a call, and else 0.
 At the cap of k = 5 the final line is requested directly.
 
-Replies: of a call that continues, ``Follow up: …?`` or the final line, alone or after Yes. or No.;
-the question or the verdict alone, NONE, or "No further questions are needed." reads as well. What
-stands behind the slot of the answer is not read. Of an answer, plain text, or unknown. Of a final
-line, Supported or Refuted; one without a verdict, also when repeated, leaves the claim unparsed.
+Replies: of a call that continues, ``Follow up: …?`` or the final line (``replies.steps``). Of an
+answer, plain text, or unknown. Of a final line, the verdict; one without, also when repeated,
+leaves the claim unparsed.
 """
 
 from dataclasses import dataclass
@@ -102,7 +101,7 @@ def _stop(turn: Turn, pairs: list[Pair]) -> Stop:
 
 
 def _turn(reply: ModelReply) -> Turn:
-    return read_turn(reply.text, reply.whole, reply.labels)
+    return read_turn(reply.text, truncated=reply.truncated, labels=reply.labels)
 
 
 def _readable(reply: ModelReply) -> Turn | None:

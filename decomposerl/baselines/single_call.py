@@ -19,7 +19,7 @@ from decomposerl.baselines.method import (
     noting_repeats,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.replies.pairs import read_pairs
+from decomposerl.replies.lists import read_pairs
 
 MOST_TOKENS = 3_072
 

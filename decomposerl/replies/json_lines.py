@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 # JSON begins a line, or stands behind a colon; what is no JSON after a few tries is text.
@@ -71,21 +72,17 @@ def _decoded(text: str, start: int) -> tuple[Any, int]:
     An object is a list of pairs, so that a repeated field is seen.
     """
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_Fields)
-    try:
+    with suppress(ValueError, RecursionError):
         return decoder.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        repaired = _LAST_COMMA.sub(lambda found: found[1] or " ", text[start:])
-    try:
-        value, end = decoder.raw_decode(repaired)
+    with suppress(ValueError, RecursionError):
+        value, end = decoder.raw_decode(
+            _LAST_COMMA.sub(lambda found: found[1] or " ", text[start:])
+        )
         return value, start + end
-    except (ValueError, RecursionError):
-        part = _PART_END.split(text[start:], maxsplit=1)[0]
-    try:
+    part, value = _PART_END.split(text[start:], maxsplit=1)[0], None
+    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
         value = ast.literal_eval(part) if part[:2] in {"['", "{'"} else None
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        value = None
-    fields = _Fields(value.items()) if isinstance(value, dict) else value
-    return fields, start + len(part)
+    return _Fields(value.items()) if isinstance(value, dict) else value, start + len(part)
 
 
 class _Fields(list[tuple[str, Any]]):

@@ -1,12 +1,20 @@
-"""Lists and questions in a reply: items of a list, one next question, or that none is left.
+"""Lists in a reply: items, one next question, that none is left, questions with their answers.
 
 A reader gives the content, or None where the reply does not hold it. Lines before, between and
 after items are passed over. An item is one line, behind a label or a number; its label may stand
 on the line before it.
+
+Questions with their answers are ``Q1: …`` and ``A1: …``, but models also write ``1. Q: …``,
+``Question 1: …``, ``**Q1:** …``, ``Follow up: …`` with ``Intermediate answer: …``, a numbered
+question with an answer below it, the text on the line after its label, or both on one line. Where
+no pair is labelled: rows of a table, numbered questions with an answer as a bullet, or a list of
+questions before one of as many answers.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from decomposerl.replies.languages import ANSWER, QUESTION, in_english
@@ -17,7 +25,7 @@ YesNoQuestion = tuple[str, Literal["true", "false"] | None]
 """A question, and its answer that supports the claim, where the reply gave one."""
 MOST_ITEMS = 20
 """Beyond so many items of a list a model repeats itself."""
-LISTS = Wordings("lists", QUESTION=QUESTION, ANSWER=ANSWER)
+_LISTS = Wordings("lists", QUESTION=QUESTION, ANSWER=ANSWER)
 _TAIL = 80  # of a line: what may stand behind its question; the pattern stays linear below it
 _LONGEST = 400  # of a question with its answer; the patterns stay fast below it
 _LEAST_SHARE = 0.7
@@ -30,7 +38,7 @@ def says_none(text: str) -> bool:
 
 def says_no_more(text: str) -> bool:
     """Whether a reply says that nothing is left to ask: none, or a sentence to that effect."""
-    return says_none(text) or any(map(LISTS["no_more"].search, lines_of(text)))
+    return says_none(text) or any(map(_LISTS["no_more"].search, lines_of(text)))
 
 
 def read_list(text: str) -> tuple[str, ...] | None:
@@ -39,12 +47,12 @@ def read_list(text: str) -> tuple[str, ...] | None:
     The numbers count up from 1. The word none instead of a list is the empty list.
     """
     lines = _joined(lines_of(text))
-    numbered = [item for line in lines if (item := LISTS["numbered"].match(line))]
+    numbered = [item for line in lines if (item := _LISTS["numbered"].match(line))]
     if [int(item["number"]) for item in numbered] != list(range(1, len(numbered) + 1)):
         return None
     if says_none(text) and not numbered:
         return ()
-    items = numbered or [item for line in lines if (item := LISTS["bullet"].match(line))]
+    items = numbered or [item for line in lines if (item := _LISTS["bullet"].match(line))]
     return tuple(filter(None, (without_marks(item["text"]) for item in items))) or None
 
 
@@ -57,7 +65,7 @@ def read_items(text: str) -> tuple[str, ...] | None:
     items = read_list(text)
     if items is None:
         lines = _joined(lines_of(text))
-        asked = (line for line in lines if LISTS["asked"].search(line[-_TAIL:]))
+        asked = (line for line in lines if _LISTS["asked"].search(line[-_TAIL:]))
         items = tuple(without_marks(_unnumbered(line)) for line in asked)
     return distinct(items or ())[:MOST_ITEMS] or None
 
@@ -68,11 +76,11 @@ def read_yes_no_questions(text: str) -> tuple[YesNoQuestion, ...] | None:
     None also where a field stands beside a question that says neither yes nor no.
     """
     plain = plain_text(text).replace("**", "")
-    text = LISTS["row"].sub(lambda row: f"{row['number']}. " if row["number"] else "", plain)
-    text = LISTS["other_fields"].sub(
+    text = _LISTS["row"].sub(lambda row: f"{row['number']}. " if row["number"] else "", plain)
+    text = _LISTS["other_fields"].sub(
         lambda row: f"{row['marks']}| {row['field']}" if row["field"].strip() else "", text
     )
-    text = LISTS["next_line"].sub(r"? | \g<answer>", text)
+    text = _LISTS["next_line"].sub(r"? | \g<answer>", text)
     items = [_with_answer(item) for item in read_items(text) or ()]
     read = [item for item in items if item is not None]
     return tuple(read) if read and len(read) == len(items) else None
@@ -82,13 +90,13 @@ def _with_answer(item: str) -> YesNoQuestion | None:
     """A question and the answer beside it; None where what stands there is no yes or no."""
     if len(item) > _LONGEST:
         return item, None
-    if field := LISTS["field"].fullmatch(item):
+    if field := _LISTS["field"].fullmatch(item):
         said = in_english(field["field"].lower()).strip()
-        truth = LISTS["field_truth"].fullmatch(said)
+        truth = _LISTS["field_truth"].fullmatch(said)
         if truth:
             return without_marks(field["question"]), "true" if truth["yes"] else "false"
         return None if said else (without_marks(field["question"]), None)
-    oriented = LISTS["oriented"].fullmatch(item)
+    oriented = _LISTS["oriented"].fullmatch(item)
     if oriented is None:
         return item, None
     supports = oriented["answer"].lower() == "yes"
@@ -97,20 +105,20 @@ def _with_answer(item: str) -> YesNoQuestion | None:
 
 def read_sub_claims(text: str, claim: str) -> tuple[str, ...] | None:
     """The sub-claims of a list; none where the reply says or shows that the claim stays whole."""
-    numbers = filter(None, map(LISTS["first_number"].match, lines_of(text)))
+    numbers = filter(None, map(_LISTS["first_number"].match, lines_of(text)))
     if [number["number"] for number in numbers] == ["1"]:
-        text = LISTS["next_number"].sub("\n", text)
+        text = _LISTS["next_number"].sub("\n", text)
     items = read_list(text)
     if says_none(text) and len(items or ()) <= 1:
         return ()
     if items is not None:
         return items
     lines = [line for line in lines_of(text) if not line.endswith(":")]
-    if any(map(LISTS["refuses"].search, lines)):
+    if any(map(_LISTS["refuses"].search, lines)):
         return None
-    if any(map(LISTS["whole"].search, lines)) or (len(lines) == 1 and _repeats(lines[0], claim)):
+    if any(map(_LISTS["whole"].search, lines)) or (len(lines) == 1 and _repeats(lines[0], claim)):
         return ()
-    sentences = all(line.endswith(".") and not LISTS["about_claim"].search(line) for line in lines)
+    sentences = all(line.endswith(".") and not _LISTS["about_claim"].search(line) for line in lines)
     return tuple(lines) if len(lines) > 1 and sentences else None
 
 
@@ -133,27 +141,27 @@ def read_question(text: str) -> str | None:
 
     A tag around it, and a remark behind it in brackets or as a sentence of its own, are dropped.
     """
-    untagged = lines_of(LISTS["question_tag"].sub("\n", text))
-    lines = (LISTS["about_it"].sub("", LISTS["remark"].sub("", line)) for line in untagged)
-    plain = (LISTS["before_question"].sub("", line, count=1) for line in lines)
+    untagged = lines_of(_LISTS["question_tag"].sub("\n", text))
+    lines = (_LISTS["about_it"].sub("", _LISTS["remark"].sub("", line)) for line in untagged)
+    plain = (_LISTS["before_question"].sub("", line, count=1) for line in lines)
     questions = [line for line in map(without_marks, plain) if line.endswith("?")]
     return questions[0] if len(questions) == 1 else None
 
 
 def is_open(question: str) -> bool:
     """Whether a question begins with who, what, when and the like: no yes or no answers it."""
-    return LISTS["open_question"].match(question) is not None
+    return _LISTS["open_question"].match(question) is not None
 
 
 def _is_none(line: str) -> bool:
-    plain = _unnumbered(LISTS["step"].sub("", line))
-    none = LISTS["none_first"].fullmatch(plain) or LISTS["none_last"].fullmatch(plain)
+    plain = _unnumbered(_LISTS["step"].sub("", line))
+    none = _LISTS["none_first"].fullmatch(plain) or _LISTS["none_last"].fullmatch(plain)
     return bare(plain) == "none" or none is not None
 
 
 def _unnumbered(line: str) -> str:
     """The line without a number or numbered label before it."""
-    number = LISTS["open_number"].match(line)
+    number = _LISTS["open_number"].match(line)
     return line[number.end() :].strip() if number else line
 
 
@@ -161,9 +169,107 @@ def _joined(lines: Sequence[str]) -> list[str]:
     """Lines; a number or label without text is joined with the line after it."""
     whole: list[str] = []
     for line in lines:
-        number = LISTS["open_number"]
+        number = _LISTS["open_number"]
         if whole and number.fullmatch(whole[-1]) and not number.match(line):
             whole[-1] = f"{whole[-1]} {line}"
         else:
             whole.append(line)
     return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A question or an answer, its number, empty where it has none, and its text."""
+
+    asks: bool
+    number: str
+    text: str
+
+
+def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The questions of a reply with the answers after them, in order.
+
+    Where both have a number, it must be the same. A question without an answer before the next
+    question is no pair, nor is an answer without its question.
+    """
+    labelled = tuple(
+        (question.text, answer.text)
+        for question, answer in pairwise(_pair_lines(text))
+        if question.asks and not answer.asks
+        if answer.number in {"", question.number}
+    )
+    if labelled:
+        return labelled
+    lines = lines_of(text)
+    return _rows(lines) or _two_lists(lines) or _bulleted(lines)
+
+
+def count_sure(text: str) -> int:
+    """How many lines of a reply say that the writer is sure of an answer."""
+    return sum(_LISTS["sure"].fullmatch(bare(line)) is not None for line in lines_of(text))
+
+
+def _rows(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The question of each row of a table, with the cell behind it."""
+    tables = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[0] == "|"
+    ]
+    return tuple(
+        (question, answer)
+        for cells in tables
+        for question, answer in pairwise(cells)
+        if question.endswith("?") and answer and not answer.endswith("?")
+    )
+
+
+def _bulleted(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Each numbered question with the bullet on the line below it."""
+    pairs = []
+    for line, below in pairwise(lines):
+        question, answer = _question(line), _LISTS["answer_below"].fullmatch(below)
+        if question and answer and not (_LISTS["other_label"].match(below) or below.endswith("?")):
+            pairs.append((question[1], answer["text"]))
+    return tuple(pairs)
+
+
+def _two_lists(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The questions before the heading of the answers with these, if the numbers are the same."""
+    headings = (place for place, line in enumerate(lines) if _LISTS["answers"].fullmatch(line))
+    heading = next(headings, len(lines))
+    asked = list(filter(None, map(_question, lines[:heading])))
+    behind = (line for line in lines[heading + 1 :] if not _question(line))
+    given = [item.groups() for line in behind if (item := _LISTS["item"].fullmatch(line))]
+    same = [number for number, _ in asked] == [number for number, _ in given]
+    return tuple((asked[n][1], given[n][1]) for n in range(len(asked))) if same else ()
+
+
+def _question(line: str) -> tuple[str, str] | None:
+    """The number and text of a numbered question, without a remark behind it."""
+    item = _LISTS["item"].fullmatch(line)
+    text = _LISTS["short_remark"].sub("", item["text"]) if item else ""
+    return (item["number"], text) if item and text.endswith("?") else None
+
+
+def _pair_lines(text: str) -> Iterator[_Line]:
+    """The questions and answers of a reply's lines, those without text left out."""
+    label: _Line | None = None
+    for line in (part for whole in lines_of(text) for part in _LISTS["inline"].split(whole)):
+        read = _read(line)
+        if read is None and label is not None and not _LISTS["other_label"].match(line):
+            yield _Line(label.asks, label.number, line)
+        if read is not None and read.text:
+            yield read
+        if read is not None or not _LISTS["other_label"].match(line):
+            label = read if read is not None and not read.text else None
+
+
+def _read(line: str) -> _Line | None:
+    labelled = _LISTS["labelled"].fullmatch(line)
+    if labelled is not None:
+        text = labelled["text"].strip(" _*")
+        return _Line(labelled["asks"] is not None, labelled["number"] or "", text)
+    heading = _LISTS["heading"].fullmatch(line)
+    if heading is not None:
+        return _Line(heading["asks"] is not None, heading["number"], "")
+    numbered = _LISTS["numbered_question"].fullmatch(line)
+    return _Line(True, "", numbered["text"]) if numbered else None

@@ -79,13 +79,13 @@ class Turn:
     verdict: Verdict | None = None
 
 
-def read_turn(text: str, whole: str = "", labels: Sequence[Verdict] = LABELS) -> Turn:
+def read_turn(text: str, *, truncated: bool = False, labels: Sequence[Verdict] = LABELS) -> Turn:
     """The turn that a reply writes of a transcript of follow-up questions.
 
-    What stands behind the slot of an answer is not read; ``whole`` is the text without half a line
-    that a token limit left at its end. A final line may hold no verdict.
+    What stands behind the slot of an answer is not read, nor the last line of a truncated reply.
+    A final line may hold no verdict.
     """
-    lines = _turn_lines(text, whole)
+    lines = _turn_lines(text, text.rpartition("\n")[0] if truncated else text)
     final = _final_line(lines)
     verdict = read_verdict("\n".join(lines) if final is None else final, labels=labels)
     if final is not None:

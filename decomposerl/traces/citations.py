@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -26,6 +27,8 @@ MOST_QUOTATIONS = 64
 FEWEST_FUZZY_WORDS = 3
 """A name of two words with one of them changed is another name."""
 MOST_FUZZY_WORDS = 150
+MOST_EDITS = 0.2
+"""Share of letters, over the normal forms."""
 _MOST_HITS = 1_000  # tries per quotation: a hostile pair of texts can agree almost everywhere
 _LONGEST_STRETCH = 8_000  # characters; real words never come near it
 _WORD = re.compile(r"\w+(?:'\w+)?")
@@ -53,7 +56,6 @@ _CLOSING = {
 # Before the compatibility form, which would make two marks of one, or a space and an accent.
 _MARKS = {ord(mark): "'" for mark in '"“”„‟«»‘’‚‛‹›ʼ`´′″'}
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
-_WORDS = re.compile(r"\S+")
 _EDGES = " '.,;:!?-()[]…*_"
 _COST = np.int64(1) << 32  # an edit outweighs any place: one minimum orders by both
 
@@ -82,9 +84,10 @@ class NormalText:
 
 
 def normal_text(text: str) -> NormalText:
-    """``text`` in normal form with its offsets. Linear; never raises."""
-    if text.isascii():
-        return _trimmed(*_ascii_form(text))
+    """``text`` in normal form with its offsets, without white space and punctuation at its ends.
+
+    Linear; never raises.
+    """
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -97,18 +100,7 @@ def normal_text(text: str) -> NormalText:
         parts.append(form)
         starts += [start] * len(form)
         ends += [end] * len(form)
-    return _trimmed("".join(parts), starts, ends)
-
-
-def _ascii_form(text: str) -> tuple[str, list[int], list[int]]:
-    """The same for ASCII, where one character stays one and needs no table."""
-    words = list(_WORDS.finditer(text.translate(_MARKS).lower()))
-    starts = [place for word in words for place in range(word.start(), word.end() + 1)]
-    return " ".join(word[0] for word in words), starts[:-1], [place + 1 for place in starts[:-1]]
-
-
-def _trimmed(whole: str, starts: list[int], ends: list[int]) -> NormalText:
-    """The form without white space and punctuation at its ends."""
+    whole = "".join(parts)
     left = len(whole) - len(whole.lstrip(_EDGES))
     right = len(whole.rstrip(_EDGES)) if left < len(whole) else left
     return NormalText(whole[left:right], starts[left:right], ends[left:right])
@@ -117,7 +109,7 @@ def _trimmed(whole: str, starts: list[int], ends: list[int]) -> NormalText:
 def _clusters(text: str) -> list[tuple[int, int]]:
     """A character with the combining ones after it: the least that can be normalised alone."""
     starts = [index for index, letter in enumerate(text) if not index or not _combines(letter)]
-    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+    return list(pairwise([*starts, len(text)]))
 
 
 @lru_cache(maxsize=4096)
@@ -178,18 +170,13 @@ def _next_row(
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quotation: ``answer[start:end]``, found at ``evidence[found_start:found_end]``.
-
-    ``similarity`` is 1 for exact and normalised matches, 0 where the quotation is missing,
-    and else 1 − edits / length, over the characters of the normal forms.
-    """
+    """A quotation: ``answer[start:end]``, found at ``evidence[found_start:found_end]``."""
 
     start: int
     end: int
     match: Match
     found_start: int | None
     found_end: int | None
-    similarity: float
 
 
 class _Evidence:
@@ -211,42 +198,35 @@ class _Evidence:
         return frozenset(_names(self.text, self.normal)[0])
 
 
-def citations(answer: str, evidence: str, *, threshold: float = 0.8) -> tuple[Citation, ...]:
+def citations(answer: str, evidence: str) -> tuple[Citation, ...]:
     """One citation for each of the first 64 quotations of ``answer``, in order.
 
-    A match begins and ends at the edge of a word. A fuzzy match is at least ``threshold``
-    similar, holds every number and name of the quotation and as many negations: a changed
+    A match begins and ends at the edge of a word. A fuzzy match has at most ``MOST_EDITS`` of its
+    letters edited, holds every number and name of the quotation and as many negations: a changed
     year or country is another statement, however similar. Names are words with a capital
     inside a sentence; at its start only those that the evidence has for names. Quotations of
     fewer than three or more than 150 words have no fuzzy match. Time is
     bounded by 64 × 150 × the words of the evidence.
-
-    Raises:
-        ValueError: ``threshold`` is not in (0, 1].
     """
-    if not 0 < threshold <= 1:
-        raise ValueError(f"threshold must be above 0 and at most 1, not {threshold}")
     spans = quotations(answer)[:MOST_QUOTATIONS]
     source = _source(evidence)
-    return tuple(_located(answer, span, source, threshold) for span in spans)
+    return tuple(_located(answer, span, source) for span in spans)
 
 
-@lru_cache(maxsize=16)  # the answers on one document come together
-def _source(evidence: str) -> _Evidence:
-    return _Evidence(evidence)
+_source = lru_cache(maxsize=16)(_Evidence)  # the answers on one document come together
 
 
-def _located(answer: str, span: tuple[int, int], source: _Evidence, threshold: float) -> Citation:
+def _located(answer: str, span: tuple[int, int], source: _Evidence) -> Citation:
     quotation = answer[slice(*span)]
     for start in _hits(quotation, source.text):
-        return Citation(*span, "exact", start, start + len(quotation), 1.0)
+        return Citation(*span, "exact", start, start + len(quotation))
     normal = normal_text(quotation)
     for start in _hits(normal.text, source.normal.text):
         stretch = source.normal.span(start, start + len(normal.text))
         if stretch is not None:
-            return Citation(*span, "normalised", *stretch, 1.0)
-    near = _nearly(answer, span, source, threshold)
-    return near or Citation(*span, "missing", None, None, 0.0)
+            return Citation(*span, "normalised", *stretch)
+    near = _nearly(quotation, normal, source)
+    return Citation(*span, "fuzzy", *near) if near else Citation(*span, "missing", None, None)
 
 
 def _hits(part: str, text: str) -> Iterator[int]:
@@ -272,25 +252,20 @@ def _in_word(letter: str) -> bool:
     return letter.isalnum() or unicodedata.category(letter) in {"Mn", "Mc", "Me", "Cf"}
 
 
-def _nearly(
-    answer: str, span: tuple[int, int], source: _Evidence, threshold: float
-) -> Citation | None:
+def _nearly(quotation: str, form: NormalText, source: _Evidence) -> tuple[int, int] | None:
     """The nearest window of words, if it is near enough and says the same."""
-    quotation = answer[slice(*span)]
-    form = normal_text(quotation)
-    normal = form.text
-    words = _WORD.findall(normal)
+    normal, words = form.text, _WORD.findall(form.text)
     if not FEWEST_FUZZY_WORDS <= len(words) <= MOST_FUZZY_WORDS or not source.words:
         return None
     start, end = _nearest_stretch(words, normal, source)
     window = source.normal.text[start:end]
-    stretch = source.normal.span(start, end) if _is_whole(source.normal.text, start, end) else None
-    if stretch is None or not _says_the_same(normal, window):
+    if not _is_whole(source.normal.text, start, end) or not _says_the_same(normal, window):
         return None
-    if not _names_the_same(_names(quotation, form), normal, window, source.names):
-        return None
-    similarity = 1 - edit_distance(normal, window) / max(len(normal), len(window))
-    return Citation(*span, "fuzzy", *stretch, similarity) if similarity >= threshold else None
+    stretch = source.normal.span(start, end)
+    if stretch and _names_the_same(_names(quotation, form), normal, window, source.names):
+        near = edit_distance(normal, window) <= MOST_EDITS * max(len(normal), len(window))
+        return stretch if near else None
+    return None
 
 
 def _nearest_stretch(words: list[str], normal: str, source: _Evidence) -> tuple[int, int]:

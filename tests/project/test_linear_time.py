@@ -32,7 +32,6 @@ from decomposerl.replies.abstention import abstains
 from decomposerl.replies.answers import answer_text, read_truth, says_nothing, says_unknown
 from decomposerl.replies.json_lines import without_json
 from decomposerl.replies.languages import in_english
-from decomposerl.replies.pairs import read_pairs
 from decomposerl.replies.passages import read_numbers
 from decomposerl.replies.predicates import read_predicates, read_truths
 from decomposerl.replies.verdicts import read_step, read_verdict
@@ -108,7 +107,14 @@ def readers() -> dict[str, Reader]:
         *(abstains, answer_text, read_truth, says_unknown, says_nothing, without_json, in_english),
         *(lines.one_line, lines.spoken, lines.plain_text, lines.lines_of, lines.bare),
         *(lists.read_list, lists.read_items, lists.read_question, lists.says_none),
-        *(lists.says_no_more, read_pairs, read_predicates, read_step, read_verdict, read_program),
+        *(
+            lists.says_no_more,
+            lists.read_pairs,
+            read_predicates,
+            read_step,
+            read_verdict,
+            read_program,
+        ),
         *(judge.read_digit, judge.read_verdict, judge.read_criteria, read_questions, escaped),
         *(placeholders_of, parse_trace, evidence_json, clean, questions_of),
     )

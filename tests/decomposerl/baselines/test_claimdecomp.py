@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baseline_parts import QUESTION, drive, faithful, notes, outcome, said, saying
-from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
+from decomposerl.baselines.claimdecomp import METHOD, verdict_of
 from decomposerl.baselines.method import ModelReply
 from strategies import LAW
 
 TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
 FOLDER = Path(__file__).parent
-FORMS = json.loads((FOLDER / "forms.json").read_text("utf-8"))
 SILENT = json.loads((FOLDER / "readers.json").read_text("utf-8"))["silent answers"]
 THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mill's bridge? | no"
 
@@ -58,10 +57,6 @@ def test_how_the_supporting_answer_is_written():
         assert text == driven.calls[1].variables["question"]
         assert unoriented == driven.ended.notes["unoriented"], line
         assert ("Refuted" if unoriented else "Supported", "parsed") == outcome(driven.ended), line
-    for text in FORMS["oriented"]:
-        ended = said(METHOD, text, "Yes", "No").ended
-        assert ["Is it old?", "Is it new?"] == [cycle.question for cycle in ended.cycles], text
-        assert (2, 0, 0) == notes(ended, "agreeing", "against", "unoriented"), text
 
 
 def test_a_field_without_yes_or_no_is_asked_for_again():
@@ -129,7 +124,7 @@ def test_the_verdict_is_what_all_readings_agree_on(agreeing: int, against: int, 
         for more, fewer in itertools.product(range(unread + 1), repeat=2)
         if more + fewer <= unread
     }
-    assert (ways.pop() if len(ways) == 1 else None) == Count(agreeing, against, unread).verdict
+    assert (ways.pop() if len(ways) == 1 else None) == verdict_of(agreeing, against, unread)
 
 
 def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
@@ -154,21 +149,3 @@ def test_a_cut_list_loses_its_last_item_alone():
     """Half a question is not asked; what was whole is."""
     driven = said(METHOD, ModelReply("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
     assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]
-
-
-@pytest.mark.parametrize(("answers", "verdict"), TABLES["the conjunction wants every answer"])
-def test_the_conjunction_wants_every_answer(answers: tuple[str, ...], verdict: str | None):
-    """The rule "all": one answer against or unknown refutes, one unread leaves it open."""
-    ended = drive(claimdecomp("all"), saying(THREE, *answers)).ended
-    assert verdict == ended.verdict
-
-
-@LAW
-@given(st.integers(0, 4), st.integers(0, 4), st.integers(1, 4))
-def test_the_conjunction_is_never_milder_than_the_half(agreeing: int, against: int, unknown: int):
-    """What all answers support, half of them do."""
-    of_all = Count(agreeing, against, 0, unknown, "all").verdict
-    assert "Refuted" == of_all
-    if agreeing and not against:
-        assert "Supported" == Count(agreeing, against, 0, 0, "all").verdict
-        assert "Supported" == Count(agreeing, against, 0, unknown, "half").verdict

@@ -1,13 +1,9 @@
 """QACheck: rounds of questions, a validator, and a verdict by statements."""
 
-import json
-from pathlib import Path
-
 from baseline_parts import QUESTION, notes, said
 from decomposerl.baselines.method import Verification
 from decomposerl.baselines.qacheck import METHOD, MOST_ROUNDS
 
-FORMS = json.loads(Path(__file__).with_name("forms.json").read_text("utf-8"))
 FIRST, SECOND = "When did the bridge open?", "What is the bridge made of?"
 
 
@@ -106,10 +102,6 @@ def test_only_yes_suffices():
         ended = said(METHOD, FIRST, "In 1871.", reply, "NONE", "It opened.", "Supported").ended
         assert ("Supported", "parsed", "no_question") == outcome(ended)
         assert ended.notes["sufficiency_unread"] == (reply != "Unknown"), reply
-    for text, end in FORMS["enough"].items():
-        rest = ["NONE"] * (end == "no_question")
-        ended = said(METHOD, FIRST, "In 1902.", text, *rest, "It is old.", "Supported").ended
-        assert (end, 0, 0) == notes(ended, "end", "sufficiency_unread", "asked_again"), text
 
 
 def test_a_verdict_of_neither_word_is_unparsed():

@@ -10,13 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baseline_parts import QUESTION
 from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.answers import read_truth, says_unknown
 from decomposerl.replies.lines import lines_of
-from decomposerl.replies.lists import read_items, read_list, read_question, says_none
-from decomposerl.replies.pairs import read_pairs
+from decomposerl.replies.lists import (
+    read_items,
+    read_list,
+    read_pairs,
+    read_question,
+    read_sub_claims,
+    read_yes_no_questions,
+    says_none,
+)
 from decomposerl.replies.passages import read_numbers
+from decomposerl.replies.steps import Turn, read_handled_step, read_sufficient, read_turn
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
 
@@ -40,6 +49,19 @@ TABLES: Mapping[str, Callable[[str], Any]] = {
     "lists": read_list,  # numbers go up from one; bullets count without numbers; prose is none
     "passages": partial(read_numbers, most=7),  # denied, unsure or out of range: no selection
     "next question": read_question,  # the label goes; two questions are none, nor a statement
+    "steps": partial(read_handled_step, expected=1),  # the one with that number, or the first
+    "enough": read_sufficient,
+    "sub-claims": partial(read_sub_claims, claim=QUESTION.claim),  # none: the claim stays whole
+}
+SAME: Mapping[str, tuple[Callable[[str], Any], Any]] = {
+    "end of the steps": (TABLES["steps"], ("end", "")),
+    "follow-ups": (read_turn, Turn("question", "Who built the mill?")),
+    "end of the asking": (read_turn, Turn("none")),
+    "final lines": (read_turn, Turn("final line", verdict="Refuted")),
+    "oriented": (read_yes_no_questions, (("Is it old?", "true"), ("Is it new?", "false"))),
+    "two questions": (read_items, ("Is it old?", "Is it new?")),
+    "one pair": (read_pairs, (("Who?", "Bob"),)),
+    "no pair": (read_pairs, ()),
 }
 
 
@@ -85,10 +107,12 @@ def test_what_the_document_is_about_does_not_answer():
     assert not abstains("I don't know. Lund is not named.")
 
 
-def test_questions_in_a_list():
-    """Numbers, bullets or letters, and without these each line that is a question."""
-    for text in FORMS["two questions"]:
-        assert read_items(text) == ("Is it old?", "Is it new?"), text
+@pytest.mark.parametrize("table", SAME)
+def test_other_words_are_read_the_same(table: str):
+    """Whatever stands around it: numbers, labels, letters, tables, remarks, JSON or a thought."""
+    reader, value = SAME[table]
+    for text in FORMS[table]:
+        assert value == reader(text), text
 
 
 def test_pairs_are_questions_with_the_answers_right_after_them():
@@ -98,10 +122,6 @@ def test_pairs_are_questions_with_the_answers_right_after_them():
         "Question 4: Why?\nAnswer 5: because\nA. Smith says so.\nQ6: How?\nA: well"
     )
     assert (("Who?", "Bob"), ("Where?", "in Ghana"), ("How?", "well")) == read_pairs(reply)
-    for text in FORMS["one pair"]:
-        assert (("Who?", "Bob"),) == read_pairs(text), text
-    for text in FORMS["no pair"]:
-        assert () == read_pairs(text), text
 
 
 line = st.text(st.characters(codec="utf-8", categories=("L", "N", "Zs")), min_size=1).filter(

@@ -20,8 +20,6 @@ TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 SELF_ASK = faithful(self_ask.METHOD)
 STEPS = faithful(decomposed_prompting.METHOD)
 HISS = faithful(hiss.METHOD)
-FORMS = json.loads(Path(__file__).with_name("forms.json").read_text("utf-8"))
-"""Steps, follow-up questions and lists in the forms that chat models write them in."""
 ASKED = "Who built the mill?"
 TRANSCRIPT = """\
 Are follow-up questions needed here: Yes.
@@ -195,25 +193,6 @@ def test_a_method_in_one_call_keeps_its_pairs_where_it_was_cut():
         assert "unparsed" == step.status
 
 
-def test_a_step_in_other_forms():
-    """The first step of a reply runs by its handler, whatever stands around it."""
-    for text, expected in FORMS["steps"].items():
-        driven = drive(STEPS, saying(text, "Yes", "NONE", "Supported"))
-        run = driven.calls[1]
-        values = run.variables
-        assert expected == [run.template, values.get("question", values.get("statement"))], text
-        assert ("end", 0) == notes(driven.ended, "stopped", "asked_again"), text
-        (slot,) = driven.calls[0].stop
-        assert slot not in text.partition("\n#1")[0], "an endpoint would cut the step itself"
-
-
-def test_the_steps_end_in_other_words():
-    """NONE with a remark, or a sentence that nothing is left, is the end of the steps."""
-    for text in FORMS["end of the steps"]:
-        driven = drive(STEPS, saying(text, "Supported"))
-        assert ("end", 2) == (driven.ended.notes["stopped"], len(driven.calls)), text
-
-
 def test_an_unreadable_step_is_asked_for_again_with_its_form():
     """The second reply is read as if it were the first; the formula counts both calls."""
     method = decomposed_prompting.METHOD
@@ -234,39 +213,6 @@ def test_a_check_is_asked_again_and_then_kept_as_it_is():
     kept = drive(STEPS, saying(*said)).ended
     assert ["Hard to say."] == [cycle.answer for cycle in kept.cycles]
     assert (1, 1) == (kept.notes["unread_checks"], kept.notes["asked_again"])
-
-
-def test_a_follow_up_in_other_forms():
-    """The first follow-up question is asked, and no answer of the model's own is read."""
-    for text in FORMS["follow-ups"]:
-        driven = drive(SELF_ASK, saying(text, "Ada", "NONE", "Supported"))
-        assert ASKED == driven.calls[1].variables["question"], text
-        assert "none" == driven.ended.notes["stopped"], text
-
-
-def test_the_asking_ends_in_other_words():
-    """Without a question and a verdict, such a sentence asks for the final line."""
-    for text in FORMS["end of the asking"]:
-        driven = drive(SELF_ASK, saying(text, "Refuted"))
-        assert ("none", "Refuted") == (driven.ended.notes["stopped"], driven.ended.verdict), text
-        assert 2 == self_ask.METHOD.expected_calls(driven.ended) == len(driven.calls)
-
-
-def test_a_final_line_in_other_forms():
-    """It ends the transcript with its verdict, without a further call."""
-    for text in FORMS["final lines"]:
-        ended = drive(SELF_ASK, saying(text)).ended
-        assert ("final line", "Refuted") == (ended.notes["stopped"], ended.verdict), text
-
-
-def test_hiss_splits_or_keeps_the_claim():
-    """NONE on a line or one sentence keeps the claim whole; sentences are sub-claims."""
-    for text, parts in FORMS["sub-claims"].items():
-        pairs = ["Q1: Is it?\nA1: yes"] * max(len(parts), 1)
-        driven = drive(HISS, saying(text, *pairs, "Supported"))
-        worked = [one.variables["claim"] for one in driven.calls if one.template == "work_through"]
-        assert (parts or [QUESTION.claim]) == worked, text
-        assert 0 == driven.ended.notes["asked_again"], text
 
 
 def test_a_thought_is_no_part_of_an_answer():
