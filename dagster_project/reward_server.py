@@ -339,6 +339,8 @@ class RewardRequest(BaseHTTPRequestHandler):
             self.reply(*error.answer)
             return
         body = self.rfile.read(length)
+        if len(body) < length:
+            return  # the client is gone, or was cut off
         self.received = True
         with self.server.places:
             answer = self.server.service.answer(body)

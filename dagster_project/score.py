@@ -163,10 +163,11 @@ def _write_rejects(problems: Sequence[Problem], lines: Sequence[str], path: Path
     for problem in problems:
         if problem.dropped:
             wrong[problem.line].append({"field": problem.field, "reason": problem.reason})
-    path.unlink(missing_ok=True)
+    entries = ({"line": n, "problems": wrong[n], "text": lines[n - 1]} for n in wrong)
     if wrong:
-        entries = ({"line": n, "problems": wrong[n], "text": lines[n - 1]} for n in wrong)
         replace_text(path, (f"{json.dumps(entry)}\n" for entry in entries))
+    else:
+        path.unlink(missing_ok=True)
     return len(wrong)
 
 

@@ -2,7 +2,8 @@
 
 ``rewards.own = "my_module:reward"`` takes a function of the cases of a group and the settings that
 gives a number from -1 to 1 for each case, or None where it does not apply. Its attributes
-``judge_roles`` and ``reads_vectors`` (as of ``Reward``) say what is judged and embedded for it.
+``judge_roles`` and ``reads_vectors`` (as of ``Reward``) say what is judged and embedded for it, of
+the ``cycles`` of each case: a trace that is too long has none.
 """
 
 import sys

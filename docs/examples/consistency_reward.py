@@ -17,7 +17,7 @@ Put this file where Python finds it, name it in the run's configuration, and wei
 or try it first: ``decomposerl score traces.jsonl --own consistency_reward:reward``.
 
 A function with the attribute ``judge_roles = ("question",)`` also gets the judge's rulings on each
-question in ``case.signals``, one with ``reads_vectors = True`` the questions' vectors.
+of ``case.cycles`` in ``case.signals``, one with ``reads_vectors = True`` the questions' vectors.
 """
 
 import re
@@ -35,7 +35,7 @@ SAME = 0.6
 
 def reward(cases: Sequence[RewardCase], _: RewardSettings) -> list[float | None]:
     """One value from -1 to 1 for each rollout of a group, None where it says nothing."""
-    return [consistency([cycle.answer for cycle in case.rollout.trace.cycles]) for case in cases]
+    return [consistency([cycle.answer for cycle in case.cycles]) for case in cases]
 
 
 def consistency(answers: Sequence[str]) -> float | None:
