@@ -63,7 +63,7 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
 
     Continues broken downloads. Exits with 1 where files are missing that you must get.
     """
-    from decomposerl.claims.downloads import ACCESS, listed, size_text
+    from decomposerl.claims.downloads import ACCESS, size_text
     from resources.corpora.fetching import Fetcher
 
     if mirror and not _ADDRESS.fullmatch(mirror):
@@ -73,13 +73,11 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
     if not (names or every or list_only):
         raise ConfigError("name a corpus, or give --all; --list shows what there is")
     chosen = [ACCESS[name] for name in (ACCESS if every or not names else dict.fromkeys(names))]
-    if list_only and as_json:
-        return print_json(list(map(listed, chosen)))
     if list_only:
-        return _list(chosen, corpora or read_settings().paths.corpora)
+        return _list(chosen, corpora or read_settings().paths.corpora, as_json=as_json)
     fetcher = Fetcher(root=corpora_folder(corpora), mirror=mirror, accept_changed=accept_changed)
     show = print_note if as_json else print_text
-    new = [access for access in chosen if not fetcher.accepted(access.corpus)]
+    new = [one for one in chosen if not fetcher.accepts(one.corpus, now=accept_terms)]
     for access in new:
         show(
             f"{access.corpus.title} ({access.name}): {access.obtained}, {size_text(access)}\n"
@@ -87,8 +85,6 @@ def fetch(  # noqa: PLR0913 - each is one option of the command
             f"  terms     {access.corpus.terms}\n"
             f"  homepage  {access.corpus.homepage}"
         )
-        if accept_terms:
-            fetcher.accept(access.corpus)
     if new and not accept_terms:
         raise ConfigError(
             "nothing was fetched: read the terms above, then run the command with --accept-terms"
@@ -112,10 +108,17 @@ def corpora_folder(corpora: Path | None) -> Path:
     return folder.resolve()
 
 
-def _list(chosen: "Sequence[Access]", folder: Path | None) -> None:
+def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> None:
+    """Print the fields of each corpus and its downloads; as a table, what is in the folder too."""
     from decomposerl.claims.downloads import size_text
     from resources.corpora.status import differing_files, missing_files
 
+    if as_json:
+        facts = ("title", "homepage", "license", "terms")
+        own = [{fact: getattr(access.corpus, fact) for fact in facts} for access in chosen]
+        pairs = zip(chosen, own, strict=True)
+        print_json([{**asdict(one), **said, "command": one.command()} for one, said in pairs])
+        return
     rows = []
     for access in chosen:
         wanted, there = len(access.files(pages=False)), "?"
@@ -157,6 +160,6 @@ def _fetched(
         print_failure(f"{access.name}: {error}")
         return 2
     lacks = missing_files(fetcher.root, access)
-    if access.step and (lacks or not access.placed):
+    if access.step and (lacks or access.obtained != "manual"):
         show(f"{access.name}: {access.step} (in {fetcher.root})")
     return int(bool(lacks))

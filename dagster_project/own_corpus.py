@@ -27,14 +27,11 @@ from resources.corpora.folder import FolderCorpora, content_of
 Files = Mapping[NativeFile, Path]
 """The files of a corpus, each with the path that a person named."""
 _ENDINGS = {*FORMAT_OF_ENDING, ".arrow"}
-_SHEETS = {".xlsx", ".xls", ".xlsm", ".ods"}
 _MOST_PASSAGES = 8
 
 
 def lay_out(given: Path, name: str, folder: Path, records: str, place: Path) -> Files:
     """Put ``given``, a file or a folder, into ``place`` as the corpora ``folder`` will have it.
-
-    What is read as it is is a link.
 
     ``records`` is the dotted key of the rows in JSON: in an object, or in each row, whose other
     fields the rows then have as well.
@@ -42,21 +39,20 @@ def lay_out(given: Path, name: str, folder: Path, records: str, place: Path) -> 
     Raises:
         ConfigError: a file cannot be read; says how to save it, or which option is needed.
     """
-    inside = [path for path in (given, *sorted(given.rglob("*"))) if _ending(path) in _ENDINGS]
+    paths = filter(Path.is_file, (given, *sorted(given.rglob("*"))))
+    inside = [path for path in paths if _ending(path) in _ENDINGS]
     if not given.exists():
         raise ConfigError(f"--from: there is no {given}")
-    if _ending(given) in _SHEETS:
-        raise ConfigError(f"{given} is a spreadsheet: save it as 'CSV UTF-8' and name that file")
     if not inside:
-        raise ConfigError(f"{given}: no file that ends in {', '.join(sorted(_ENDINGS))}")
+        known = ", ".join(sorted(_ENDINGS))
+        raise ConfigError(
+            f"{given}: no {known}; of a spreadsheet name what is saved as 'CSV UTF-8'"
+        )
     saved = [path for path in inside if path.suffix == ".arrow"]  # beside JSON that is no rows
     files = dict[NativeFile, Path]()
     for path in saved or inside:
-        rows, below = (
-            path.resolve(),
-            Path(name, path.name if path == given else path.relative_to(given)),
-        )
-        content = _rewritten(path, records)
+        rows, content = path.resolve(), _rewritten(path, records)
+        below = Path(name, path.name if path == given else path.relative_to(given))
         if content:
             below = below.with_suffix(".parquet" if path in saved else ".jsonl")
         elif rows.is_relative_to(folder):
@@ -64,7 +60,7 @@ def lay_out(given: Path, name: str, folder: Path, records: str, place: Path) -> 
         (place / below).parent.mkdir(parents=True, exist_ok=True)
         if content:
             (place / below).write_bytes(content)
-        else:
+        else:  # read as it is
             (place / below).symlink_to(rows)
         files[native_file(below.as_posix(), guessing.guess_split(below.as_posix()))] = path
     return files
@@ -158,23 +154,21 @@ def guessed(
         constant = {file.path: PurePosixPath(file.path).stem for file in files}
     column = guess.columns.get("label", "label")
     claims = _claims_by_label(rows, constant, column, guess.columns["claim"])
-    counts = {label: len(texts) for label, texts in claims.items()}
     classes = _class_names(place, files, column)
-    readings = guessing.guess_sides(counts, sides, column, classes, claims)
     lines = []
-    for side, words in readings.items():
-        shown = [f"{counts[word]:,} {classes.get(word, '')}".strip() for word in words]
+    for side, words in guessing.guess_sides(claims, sides, column, classes).items():
+        shown = [f"{len(claims[word]):,} {classes.get(word, '')}".strip() for word in words]
         note = printable(f"  # rows: {', '.join(shown)}", keep="") if words else ""
         lines.append(f"{side} = {_text(words)}{note}")
     pairs = ", ".join(f"{_text(path)} = {_text(label)}" for path, label in constant.items())
     template = resources.files("dagster_project").joinpath("source_template.toml")
-    splits: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-    for file in files:
-        splits[file.split].append(file.path)
     return template.read_text("utf-8").format(
         name=_text(name),
         title=_text(name.replace("_", " ").capitalize()),
-        **{split: _text(paths) for split, paths in splits.items()},
+        **{
+            split: _text([file.path for file in files if file.split == split])
+            for split in ("train", "dev", "test")
+        },
         constant=f"labels = {{{pairs}}}  # of all rows of a file" if constant else "",
         columns="\n".join(_column_lines(guess)),
         kind=guess.kind,
@@ -285,11 +279,9 @@ def _part(key: str, loaded: LoadedClaims, most: int) -> Iterator[str]:
     for number, row in enumerate(loaded.claims.head(most).iter_rows(named=True), start=1):
         label, passages = row["label"] or "no label", row["passages"]
         yield f"\n{number}. {label} (native {row['native_label']!r}), id {row['native_id']!r}"
-        yield f"   claim: {excerpt(row['claim'])}"
+        yield f"   claim: {excerpt(row['claim'])} ({len(passages)} passages)"
         shown = enumerate(passages[:_MOST_PASSAGES])
         yield from (f"   [{place}] {excerpt(text)}" for place, text in shown)
-        if more := len(passages[_MOST_PASSAGES:]):
-            yield f"   and {more} more"
     yield "\n   count  rows or claims that are"
     rejects, limit = loaded.rejects, LoadSettings().max_reject_share
     counts = dict(loaded.claims["label"].fill_null("no label").value_counts(sort=True).rows())

@@ -1,10 +1,9 @@
 """``decomposerl build-pages``: the page databases of HoVer, Ex-FEVER, FEVER and FEVEROUS."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +12,6 @@ from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
 from decomposerl.errors import ConfigError
-
-if TYPE_CHECKING:
-    from resources.corpora.page_build import BuiltPages
 
 _SHOWN_TITLES = 5
 
@@ -48,12 +44,10 @@ def build_pages(
         raise ConfigError(
             f"there is no page database of '{corpus}', only of: {', '.join(PAGE_SETS)}"
         )
-    if dump is not None and not dump.exists():
-        raise ConfigError(f"--from: there is no {dump}")
     folder, pages, needed = corpora_folder(corpora), PAGE_SETS[corpus], None
     folder.mkdir(parents=True, exist_ok=True)
-    places = [folder / place / pages.file for place in pages.places]
-    dump = dump or next((place for place in places if place.exists()), None)
+    places = [dump] if dump else [folder / place / pages.file for place in pages.places]
+    dump = next(filter(Path.exists, places), None)
     if dump is None:
         raise ConfigError(
             f"no dump for {pages.name}: get {pages.file} ({megabytes(pages.size)}, "
@@ -73,20 +67,13 @@ def build_pages(
     if as_json:
         facts = {"target": str(built.target), "dump": dump.name, "needed": needed and len(needed)}
         print_json(asdict(built) | facts)
-    else:
-        size = megabytes(built.size)
-        print_text(f"{built.target}: {built.pages:,} pages, {size}, from {dump.name}")
-        for line in _left_out(built, len(needed or ())):
-            print_text(line)
-
-
-def _left_out(built: "BuiltPages", needed: int) -> Iterator[str]:
-    if built.repeated:
-        yield f"{built.repeated:,} pages of a title that was there were left out"
-    if built.unreadable:
-        yield f"{built.unreadable:,} lines were no pages and were left out"
+        return
+    print_text(f"{built.target}: {built.pages:,} pages, {megabytes(built.size)}, from {dump.name}")
+    print_text(
+        f"left out: {built.repeated:,} repeated titles, {built.unreadable:,} unreadable lines"
+    )
     if built.missing:
-        more = len(built.missing) - _SHOWN_TITLES
-        titles = ", ".join(built.missing[:_SHOWN_TITLES]) + f" and {more:,} more" * (more > 0)
-        missing = f"{len(built.missing):,} of the {needed:,} pages that claims name"
-        yield f"{missing} are not in the dump: {titles}"
+        more = len(built.missing) > _SHOWN_TITLES
+        titles = ", ".join(built.missing[:_SHOWN_TITLES]) + ", …" * more
+        missing = f"{len(built.missing):,} of the {len(needed or ()):,} pages that claims name"
+        print_text(f"{missing} are not in the dump: {titles}")

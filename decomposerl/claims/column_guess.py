@@ -62,7 +62,7 @@ class UnclearPolarity(ConfigError):  # noqa: N818 - a question, asked where ther
         for number, reading in enumerate(readings, start=1):
             lines.append(f"reading {number}:")
             for side, label in reading.items():
-                lines += [f"  {side:<9}  {excerpt(t)}" for t in claims.get(label, ())[:_SHOWN_ROWS]]
+                lines += [f"  {side:<9}  {excerpt(text)}" for text in claims[label][:_SHOWN_ROWS]]
             options.append(" ".join(f"--{side} {quote(word)}" for side, word in reading.items()))
         super().__init__("\n".join([*lines, "choose one of", *options]))
 
@@ -145,31 +145,30 @@ def says_polarity(column: str, labels: Iterable[str]) -> bool:
 
 
 def guess_sides(
-    counts: Mapping[str, int],
+    claims: Mapping[str, Sequence[str]],
     named: Mapping[Side, Sequence[str]],
     column: str = "label",
     classes: Mapping[str, str] | None = None,
-    claims: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[Side, list[str]]:
     """The labels of each side, most frequent first; what is not recognised is in ``drop``.
 
-    ``counts`` are the rows of each label of ``column`` and ``claims`` some of its claims; ``named``
-    are not guessed; ``classes`` are the names of numbered classes.
+    ``claims`` are those of each label of ``column``; ``named`` labels are not guessed; ``classes``
+    are the names of numbered classes.
 
     Raises:
         ConfigError: a label is absent or nothing says what it means; shows the possible readings.
     """
-    shown = ", ".join(f"'{label}' ({rows:,})" for label, rows in counts.items())
-    if len(counts) > _MOST_LABELS:
-        raise ConfigError(f"the label column has {len(counts):,} values: name it with --label")
+    shown = ", ".join(f"'{label}' ({len(rows):,})" for label, rows in claims.items())
+    if len(claims) > _MOST_LABELS:
+        raise ConfigError(f"the label column has {len(claims):,} values: name it with --label")
     given = {_plain(label): side for side, labels in named.items() for label in labels}
-    names = {label: _plain((classes or {}).get(label, label)) for label in counts}
-    if absent := sorted(set(given) - set(map(_plain, counts)) - set(names.values())):
+    names = {label: _plain((classes or {}).get(label, label)) for label in claims}
+    if absent := sorted(set(given) - set(map(_plain, claims)) - set(names.values())):
         raise ConfigError(f"no row has the label '{absent[0]}'; the labels are {shown}")
     clear = says_polarity(column, names.values())
     known = {label: side for label, side in _SIDE_OF.items() if clear or side == "middle"}
     sides: dict[Side, list[str]] = {"supported": [], "refuted": [], "middle": [], "drop": []}
-    for label in sorted(counts, key=lambda label: -counts[label]):
+    for label in sorted(claims, key=lambda label: -len(claims[label])):
         side = given.get(_plain(label)) or given.get(names[label]) or known.get(names[label])
         sides[side or "drop"].append(label)
     missing: list[Side] = [side for side in ("supported", "refuted") if not sides[side]]
@@ -181,7 +180,7 @@ def guess_sides(
         readings = [dict(zip(order, chosen, strict=True)) for order, chosen in pairs]
         which = " and which ".join(missing)
         why = f"'{column}' does not say which label is {which} of {shown}"
-        raise UnclearPolarity(why, readings, claims or {})
+        raise UnclearPolarity(why, readings, claims)
     return sides
 
 
@@ -197,20 +196,17 @@ def _ranked(role: Role, values: Mapping[str, Sequence[object]], rows: int) -> li
     order: dict[str, tuple[bool, int, float]] = {}
     for name, cells in values.items():
         rank, size = _rank(name, _NAMES[role]), median(len(str(cell)) for cell in cells)
-        known = rank is not None or _by_content(role, name, cells, size)
+        distinct = len({*map(str, cells)})
+        if rank is None and role == "claim":  # no evidence, however short, nor a topic or a source
+            evidence = _rank(name, _NAMES["evidence"]) is not None
+            known = size >= _LEAST_CLAIM and not evidence and distinct > len(cells) / 4
+        else:
+            known = rank is not None or (role == "evidence" and size >= _LEAST_EVIDENCE)
         if known and _fits(role, name, cells, rows):
-            fixed = role == "label" and len({*map(str, cells)}) == 1  # a type, or one class
+            fixed = role == "label" and distinct == 1  # a type, or one class
             size = -size if role == "evidence" else size  # the longest evidence, the shortest claim
             order[name] = (fixed, _UNNAMED if rank is None else rank, size)
     return sorted(order, key=lambda name: order[name])
-
-
-def _by_content(role: Role, name: str, cells: Sequence[object], size: float) -> bool:
-    """Whether a column whose name says nothing may have a role; ``size`` is in characters."""
-    if role == "claim":  # no evidence, however short, nor a topic or a source
-        evidence = _rank(name, _NAMES["evidence"]) is not None
-        return size >= _LEAST_CLAIM and not evidence and len(set(map(str, cells))) > len(cells) / 4
-    return role == "evidence" and size >= _LEAST_EVIDENCE
 
 
 def _fits(role: Role, name: str, cells: Sequence[object], rows: int) -> bool:

@@ -8,9 +8,8 @@ a named publication state; any other checksum is recorded at the first fetch and
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.source import Corpus
@@ -88,11 +87,6 @@ class Access:
         """The training corpus, or the test set where there is none."""
         return {corpus.name: corpus for corpus in (*BENCHMARKS, *SOURCES)}[self.name]
 
-    @property
-    def placed(self) -> tuple[str, ...]:
-        """The paths that a person fills."""
-        return tuple(path for one in self.downloads if not one.url for path in one.files.values())
-
     def command(self, *, pages: bool = True) -> str:
         """The command that fetches it; with or without page databases, if it has any."""
         pages = pages and any(download.pages for download in self.downloads)
@@ -117,13 +111,6 @@ def how_to_obtain(access: Access | None) -> str:
     gate = " after you have accepted its terms on the hub" * ("gated" in access.obtained)
     note = f"; {access.step}" * bool(access.step)
     return f"`{access.command()}` gets the files{gate} ({size_text(access)}){note}."
-
-
-def listed(access: Access) -> dict[str, Any]:
-    """One row of ``fetch --list --json``: the fields of the types above, and what they say."""
-    stated = ("title", "homepage", "license", "terms")
-    facts = {name: getattr(access.corpus, name) for name in stated}
-    return {**asdict(access), **facts, "command": access.command()}
 
 
 def size_text(access: Access) -> str:

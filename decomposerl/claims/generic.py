@@ -199,15 +199,17 @@ class RowReader:
         drafts = each(rows, self._draft)
         agreed(rows, self.columns.claim, [draft.claim for draft in drafts])
         agreed(rows, self.columns.label or "label", [draft.native_label or "" for draft in drafts])
-        passages = dict.fromkeys(text for draft in drafts for text in draft.passages)
-        documents = dict.fromkeys(name for draft in drafts for name in draft.documents)
-        whole = replace(drafts[0], passages=tuple(passages), documents=tuple(documents))
+        passages = tuple(dict.fromkeys(text for draft in drafts for text in draft.passages))
+        documents = tuple(dict.fromkeys(name for draft in drafts for name in draft.documents))
         group = Columns(rows[0].raw).scalar(self.evidence.group_by or "")
-        return (replace(whole, native_id=group),)
+        return (replace(drafts[0], native_id=group, passages=passages, documents=documents),)
 
     def _draft(self, row: NativeRow) -> Draft:
         columns, fields, file = self.columns, Columns(row.raw), row.record.file
-        document = fields.optional_scalar(columns.document)
+        document, hops = map(fields.optional_scalar, (columns.document, columns.num_hops))
+        if hops is not None and not (hops.strip().isdecimal() and len(hops) <= _INT64_DIGITS):
+            detail = "is not a whole number of 64 bits"
+            raise FieldError(columns.num_hops or "", "missing_field", detail)
         # Without an id column the row's position is the id, unique over all files.
         return row.draft(
             tuple(self._passages(fields)) or ("",),
@@ -217,7 +219,7 @@ class RowReader:
             documents=(document,) if document else (),
             evidence_kind=self.evidence.kind,
             subset=fields.optional_scalar(columns.subset),
-            num_hops=_number(fields.optional_scalar(columns.num_hops), columns.num_hops or ""),
+            num_hops=None if hops is None else int(hops),
         )
 
     def _passages(self, fields: Columns) -> Iterator[str]:
@@ -257,12 +259,6 @@ class RowReader:
         if how == "sentences":
             return [part for part in _SENTENCE_END.split(text) if part]
         return [text] if how == "none" else text.split(how.removeprefix("separator:"))
-
-
-def _number(text: str | None, column: str) -> int | None:
-    if text is None or (text.strip().isdecimal() and len(text) <= _INT64_DIGITS):
-        return None if text is None else int(text)
-    raise FieldError(column, "missing_field", "is not a whole number of 64 bits")
 
 
 def _file(value: str) -> str:

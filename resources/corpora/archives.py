@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 # zipfile's error of a password or method is a RuntimeError, bz2's of damaged data an OSError.
 DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, tarfile.TarError, RuntimeError, OSError)
@@ -16,13 +16,8 @@ _LONG = (b"L", b"K", tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _CHUNK, _MOST_HEADER_BYTES = 1 << 20, 1_000_000
 
 
-class Member(NamedTuple):
-    """A regular file: its own path, its size, where the archive has it, and how it is opened."""
-
-    path: Path
-    size: int
-    position: int
-    opened: Callable[[], Any]
+Member = tuple[Path, int, int, Callable[[], Any]]
+"""A regular file: its own path, its size, where the archive has it, and how it is opened."""
 
 
 class _Entry(tarfile.TarInfo):
@@ -46,7 +41,7 @@ def archive_members(archive: Path) -> Iterator[Member]:
             for info in sorted(packed.infolist(), key=lambda info: info.header_offset):
                 if not info.is_dir():
                     path, content = Path(info.filename), partial(packed.open, info)
-                    yield Member(path, info.file_size, info.header_offset, content)
+                    yield path, info.file_size, info.header_offset, content
         return
     with archive.open("rb", _CHUNK) as file:
         try:
@@ -55,7 +50,7 @@ def archive_members(archive: Path) -> Iterator[Member]:
             raise EOFError("it is no zip or tar archive, or is cut") from error
         for entry in filter(tarfile.TarInfo.isreg, unpacked):
             opened = partial(unpacked.extractfile, entry)
-            yield Member(Path(entry.name), entry.size, file.tell(), opened)
+            yield Path(entry.name), entry.size, file.tell(), opened
         # tarfile takes an archive that is cut between two members for a whole one.
         if unpacked.fileobj.tell() != unpacked.offset + tarfile.BLOCKSIZE:
             raise EOFError("it ends in the middle")

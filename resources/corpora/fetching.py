@@ -76,15 +76,15 @@ class Fetcher:
     accept_changed: bool = False
     wait: Callable[[float], object] = time.sleep
 
-    def accepted(self, corpus: Corpus) -> bool:
-        """Whether a person accepted these terms of the corpus before."""
-        return read_lock(self.root, corpus.name).accepted.split(" ")[0] == _terms(corpus)
-
-    def accept(self, corpus: Corpus) -> None:
-        """Record that a person accepted the terms of the corpus today."""
+    def accepts(self, corpus: Corpus, *, now: bool) -> bool:
+        """Whether a person accepted these terms of the corpus before; ``now`` records that."""
+        terms = hashlib.sha256(f"{corpus.license}\n{corpus.terms}".encode()).hexdigest()[:12]
         lock, today = read_lock(self.root, corpus.name), datetime.now().astimezone().date()
-        lock.accepted = f"{_terms(corpus)} on {today.isoformat()}"
-        lock.write()
+        accepted = lock.accepted.startswith(terms)  # other terms are shown again
+        if now and not accepted:
+            lock.accepted = f"{terms} on {today.isoformat()}"
+            lock.write()
+        return accepted
 
     def fetch(self, access: Access, *, pages: bool) -> Iterator[Fetched]:
         """Bring the files of a corpus, with or without page databases; each as it is there.
@@ -224,11 +224,6 @@ def _from_hub(download: Download, files: Mapping[str, Path], commit: str) -> str
             )
         shutil.copyfile(snapshot / matches[0], file)
     return snapshot.name
-
-
-def _terms(corpus: Corpus) -> str:
-    """A short hash of licence and terms: other terms are shown again."""
-    return hashlib.sha256(f"{corpus.license}\n{corpus.terms}".encode()).hexdigest()[:12]
 
 
 def unpack(archive: Path, wanted: Mapping[str, Path], most: int) -> None:

@@ -138,13 +138,12 @@ def _rows(
     """
     lines, rows, why, where, missing = 0, 0, "", str(dump), dict(needed or {})
     try:
-        for member in _members(dump):
-            name = member.path.name
-            if not _NAME.fullmatch(name):
+        for path, _, position, opened in _members(dump):
+            if not _NAME.fullmatch(path.name):
                 continue
-            where = str(dump) if dump.name == name else f"{dump}: {member.path}"
-            shown.move(member.position // _MB)
-            for number, line in enumerate(_lines(member), 1):
+            where = str(dump) if dump.name == path.name else f"{dump}: {path}"
+            shown.move(position // _MB)
+            for number, line in enumerate(_lines(opened, path.suffix), 1):
                 lines += 1
                 try:
                     row = row_of(pages, line, needed)
@@ -180,14 +179,15 @@ def _members(dump: Path) -> Iterator[Member]:
         return
     position = 0
     for path in _files(dump):
-        yield Member(path, path.stat().st_size, position, partial(path.open, "rb"))
-        position += path.stat().st_size
+        size = path.stat().st_size
+        yield path, size, position, partial(path.open, "rb")
+        position += size
 
 
-def _lines(member: Member) -> Iterator[bytes]:
+def _lines(opened: Callable[[], Any], ending: str) -> Iterator[bytes]:
     """Lines that are not blank; a very long one is cut, so it is no JSON."""
-    with member.opened() as packed:
-        unpack = _UNPACK.get(member.path.suffix)
+    with opened() as packed:
+        unpack = _UNPACK.get(ending)
         stream = io.BufferedReader(unpack(packed) if unpack else packed, _CHUNK)
         yield from filter(bytes.strip, physical_lines(stream, MAX_PAGE_BYTES))
 

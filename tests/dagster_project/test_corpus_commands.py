@@ -77,7 +77,7 @@ def test_a_step_for_a_person_is_said_and_ends_with_1(tmp_path: Path):
     assert "train.certain.jsonl" in said.stdout
     for_programs = run(*words, "--json")
     assert ([], True) == (json.loads(for_programs.stdout), "train.certain" in for_programs.stderr)
-    for path in ACCESS["ambifc"].placed:
+    for path in ACCESS["ambifc"].files():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(b"{}\n")
     done = run(*words)
@@ -254,7 +254,7 @@ def test_pages_that_claims_name_and_the_dump_lacks_are_listed(tmp_path: Path):
     (tmp_path / "hover/hover_train_release_v1.1.json").write_text(claims)
     done = build(tmp_path, "hover", "--only-needed", "--from", str(dump))
     assert "7 of the 8 pages that claims name are not in the dump: Absent 0" in done.output
-    assert "Absent 4 and 2 more" in done.output
+    assert "Absent 4, …" in done.output
     whole = build(tmp_path, "fever", "--from", str(made_dump("fever", tmp_path)))
     assert "will need about 0.0 MB" in whole.output
 

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from corpora_parts import LENIENT, assert_conserved, rejected
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.claim import Draft
-from decomposerl.claims.downloads import ACCESS, listed
+from decomposerl.claims.downloads import ACCESS
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import with_entities, without_entities
 from decomposerl.claims.source import (
@@ -133,10 +133,11 @@ def test_every_corpus_says_where_its_files_are():
         native = {one.path for one in corpus.native_files}
         assert native | set(corpus.beside) <= obtained, corpus.name
         assert native <= obtained - {one.name for one in access.downloads if one.pages}
-        assert (access.obtained == "manual") == bool(access.placed)
+        placed = not all(one.url for one in access.downloads)
+        assert (access.obtained == "manual") == placed
         assert access.obtained.startswith("hub") == any(one.repo_id for one in access.downloads)
-        assert access.obtained.endswith("in part") == bool(access.step and not access.placed)
-        assert not access.placed or access.step
+        assert access.obtained.endswith("in part") == bool(access.step and not placed)
+        assert not placed or access.step
 
 
 def test_the_table_names_nothing_that_no_reader_takes():
@@ -153,14 +154,12 @@ def test_addresses_are_exact_and_say_where_they_were_read():
     """HTTPS, a commit where there is one, well-formed checksums, a public page."""
     for access in ACCESS.values():
         for one in access.downloads:
-            assert one.url.startswith("https://") or one.name in access.placed
+            assert one.url.startswith("https://") or access.obtained == "manual"
             assert one.checked_in.startswith("https://github.com/")
             assert one.git_blob == "" or len(bytes.fromhex(one.git_blob)) == 20
             assert one.sha256 == "" or len(bytes.fromhex(one.sha256)) == 32
             assert ("raw.githubusercontent.com" in one.url) == bool(one.git_blob)
             assert PINNED.match(one.checked_in), access.name
-        rows = listed(access)["downloads"]
-        assert access.files() == tuple(path for row in rows for path in row["files"].values())
 
 
 def test_every_layout_says_where_its_columns_were_read():

@@ -406,11 +406,11 @@ def test_the_labels_of_the_catalogue_are_recognised():
     asked = set()
     for source in SOURCES:
         labels = source.labels
-        counts = dict.fromkeys(labels.supported | labels.refuted | labels.middle, 1)
-        if not says_polarity("label", counts):
+        claims = dict.fromkeys(labels.supported | labels.refuted | labels.middle, ("C.",))
+        if not says_polarity("label", claims):
             asked.add(source.name)
             continue
-        found = {side: set(given) for side, given in guess_sides(counts, {}).items()}
+        found = {side: set(given) for side, given in guess_sides(claims, {}).items()}
         expected = {side: getattr(labels, side) for side in ("supported", "refuted", "middle")}
         assert expected | {"drop": set()} == found, source.name
     assert {"pubmedclaim", "llm_aggrefact"} <= asked
@@ -422,13 +422,18 @@ def test_polarity_is_said_by_names_or_labels_or_not_known(column: str, labels: s
     assert bool(says) == says_polarity(column, labels.split())
 
 
+def rows_of(counts: Mapping[str, int]) -> dict[str, list[str]]:
+    return {label: ["C."] * rows for label, rows in counts.items()}
+
+
 def test_labels_of_no_side_are_set_aside_and_named_ones_win():
     """They are dropped, not put on a side; of two labels one name tells the other."""
-    counts = {"Not-Supported": 3, "TRUE": 5, "odd": 1, "nei": 2}
+    claims = rows_of({"Not-Supported": 3, "TRUE": 5, "odd": 1, "nei": 2})
     sides = {"supported": ["TRUE"], "refuted": ["Not-Supported"], "middle": ["nei"]}
-    assert sides | {"drop": ["odd"]} == guess_sides(counts, {})
-    assert ["TRUE", "odd"] == guess_sides(counts, {"supported": ["odd"]})["supported"]
-    assert ["no"] == guess_sides({"yes": 2, "no": 1}, {"refuted": ["yes"]})["supported"]
+    assert sides | {"drop": ["odd"]} == guess_sides(claims, {})
+    assert ["TRUE", "odd"] == guess_sides(claims, {"supported": ["odd"]})["supported"]
+    claims = rows_of({"yes": 2, "no": 1})
+    assert ["no"] == guess_sides(claims, {"refuted": ["yes"]})["supported"]
 
 
 def test_labels_that_cannot_be_sorted_are_refused():
@@ -436,10 +441,10 @@ def test_labels_that_cannot_be_sorted_are_refused():
     many = [{f"{n}th": 1 for n in range(60)}, ["60", "--label"]]
     for counts, names in [*CASES["unsorted"], many]:
         with pytest.raises(ConfigError) as caught:
-            guess_sides(counts, {})
+            guess_sides(rows_of(counts), {})
         assert [] == [name for name in names if name not in str(caught.value)]
     with pytest.raises(ConfigError, match="'yess'"):
-        guess_sides({"yes": 1, "no": 1}, {"supported": ["yess"]})
+        guess_sides(rows_of({"yes": 1, "no": 1}), {"supported": ["yess"]})
 
 
 def test_the_split_is_in_the_files_name():

@@ -233,7 +233,9 @@ def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, toy: Toy):
         arrived = 0
         while arrived < 4_000 and time.monotonic() < deadline:
             time.sleep(0.02)
-            arrived = sum(part.stat().st_size for part in tmp_path.glob(".downloads/*.part"))
+            arrived = sum(
+                part.stat().st_size for part in tmp_path.glob(".downloads/*_b.jsonl.part")
+            )
         process.kill()
     assert b"first\n" * 900 == (tmp_path / FIRST).read_bytes()
     assert not (tmp_path / SECOND).exists()
