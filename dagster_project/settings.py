@@ -45,7 +45,7 @@ _OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _HOSTED = {"chat", "hosted", "minicheck_hosted"}
 
 
-def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
+def _checked(fits: Callable[[Any], object], said: str = "") -> Callable[[Any], Any]:
     """A check of a field's values, by a condition or by another module; no message repeats them."""
 
     def passed(value: Any) -> Any:  # noqa: ANN401 - of any field
@@ -56,7 +56,11 @@ def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
             raise ValueError(str(error).strip()) from None
         return value
 
-    return AfterValidator(passed)
+    return passed
+
+
+def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
+    return AfterValidator(_checked(fits, said))
 
 
 def _local(path: str | Path) -> str:
@@ -64,7 +68,7 @@ def _local(path: str | Path) -> str:
 
 
 Place = Annotated[str, _must(_local)]
-Folder = Annotated[Path, _must(_local), AfterValidator(Path.resolve)]
+Folder = Annotated[Path, BeforeValidator(_checked(_local)), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
 Owners = Annotated[
