@@ -13,7 +13,7 @@ than ``ENOUGH`` questions and the last one, if not the first, still added one. Q
 with who, what, when and the like, and repeated ones, are dropped, as in the publication.
 
 Replies. Questions: one a line, numbered. Selection: passage numbers, ``2, 5``, or ``NONE``
-(``replies.passages``); one that cannot be read, also when repeated, selects nothing, and is noted.
+(``replies.lists``); one that cannot be read, also when repeated, selects nothing, and is noted.
 Summary: text. Verdict: ``Supported`` or ``Refuted``. Where no passage is selected the whole
 evidence is summarised (noted as ``whole``).
 
@@ -21,7 +21,6 @@ Not implemented: the web search and the trained classifier of the publication. T
 not answered: in the trace, the passages selected for a question are its answer.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 from decomposerl.baselines.method import (
@@ -38,28 +37,27 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.answers import answer_text
-from decomposerl.replies.lists import is_open, read_items, read_question
-from decomposerl.replies.passages import read_numbers
+from decomposerl.replies.lists import is_open, read_items, read_numbers, read_question
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
 
 
 def chen_2024(given: ClaimInput) -> Steps:
-    """Questions, passages for each, a summary, and the verdict by it.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Questions, passages for each, a summary, and the verdict by it."""
     written, questions = yield from _questions(given.claim)
     notes: dict[str, int | bool] = {"writings": len(written), "questions": len(questions)}
     if not questions:
         return Verification.unread(*written, notes=notes)
     passages = given.passages or (given.evidence,)
-    chosen = yield from _selections(questions, passages)
+    all_passages = numbered(passages)
+    variables = ({"passages": all_passages, "question": text} for text in questions)
+    calls = (ModelCall("select", "select", each, max_tokens=64) for each in variables)
+    selecting = ask_read(partial(read_numbers, most=len(passages)), "numbers", *calls)
+    chosen = [numbers for _, numbers in (yield from selecting)]
     read = sorted({number for numbers in chosen for number in numbers or ()})
     notes |= {"selected": len(read), "unread": chosen.count(None), "whole": not read}
-    shown = numbered(passages[number - 1] for number in read) if read else numbered(passages)
+    shown = numbered(passages[number - 1] for number in read) if read else all_passages
     claim = {"claim": given.claim}
     (summary,) = yield from ask(ModelCall("summarise", "summary", claim | {"passages": shown}))
     known = {"known": answer_text(summary.text) or "none"}
@@ -89,20 +87,6 @@ def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]
         if len(questions) >= ENOUGH or (sample and len(questions) == before):
             break
     return written, tuple(questions.values())[:ENOUGH]
-
-
-def _selections(
-    questions: Sequence[str], passages: Sequence[str]
-) -> Exchange[list[tuple[int, ...] | None]]:
-    """The numbers of the passages for each question; None where the reply cannot be read."""
-    shown = numbered(passages)
-    calls = (
-        ModelCall("select", "select", {"passages": shown, "question": text}, max_tokens=64)
-        for text in questions
-    )
-
-    answered = yield from ask_read(partial(read_numbers, most=len(passages)), "numbers", *calls)
-    return [numbers for _, numbers in answered]
 
 
 def _formula(ended: Verification) -> int:

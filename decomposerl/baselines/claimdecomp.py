@@ -22,8 +22,8 @@ take its place), and weights of questions.
 from collections.abc import Sequence
 
 from decomposerl.baselines.method import (
+    Answers,
     ClaimInput,
-    Exchange,
     ModelCall,
     ModelReply,
     Steps,
@@ -50,21 +50,15 @@ def verdict_of(agreeing: int, against: int, unread: int) -> Verdict | None:
 
 
 def claimdecomp(given: ClaimInput) -> Steps:
-    """Questions, an answer to each, and the verdict by their share.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Questions, an answer to each, and the verdict by their share."""
     call = ModelCall("decompose", "questions", {"claim": given.claim})
     ((written, questions),) = yield from ask_read(read_yes_no_questions, "oriented", call)
     if not questions:
         return Verification.unread(written, notes={"questions": 0})
     variables = ({"evidence": given.evidence, "question": text} for text, _ in questions)
     calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
-    answering: Exchange[tuple[tuple[ModelReply, Truth | None], ...]]
-    answering = ask_read(read_truth, "truth", *calls)
-    answered = yield from answering
-    return _counted(questions, answered)
+    answering: Answers[Truth] = ask_read(read_truth, "truth", *calls)
+    return _counted(questions, (yield from answering))
 
 
 def _counted(

@@ -91,11 +91,7 @@ class _StepTranscript(Transcript):
 
 
 def decomposed_prompting(given: ClaimInput) -> Steps:
-    """Steps until the end marker, then the closing check.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Steps until the end marker, then the closing check."""
     steps = _StepTranscript(given)
     stopped: Stop = "cap"
     while len(steps.pairs) < MOST_STEPS:

@@ -44,11 +44,7 @@ OPENING = "The claim holds if all of its predicates hold, and each of them has a
 
 
 def folk(given: ClaimInput) -> Steps:
-    """Predicates, an answer for each, and the conjunction over them.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Predicates, an answer for each, and the conjunction over them."""
     claim = {"claim": given.claim}
     writing = ask_read(read_predicates, "predicates", ModelCall("decompose", "predicates", claim))
     ((written, predicates),) = yield from writing

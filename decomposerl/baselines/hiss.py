@@ -63,11 +63,7 @@ class _SubClaimTranscript(Transcript):
 
 
 def hiss(given: ClaimInput) -> Steps:
-    """The split, each sub-claim, the classification.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """The split, each sub-claim, the classification."""
     claim = {"claim": given.claim}
     read = partial(read_sub_claims, claim=given.claim)
     asking = ask_read(read, "split", ModelCall("decompose", "split", claim, max_tokens=512))

@@ -8,8 +8,8 @@ concurrently, is sent their ``ModelReply`` values in order, and returns a ``Veri
         return Verification.of_reply(reply.verdict, reply)
 
 A call names its operation beside the template and its variables, so that a chat model answers
-from the filled template and rules answer from the variables. A failed call ends the claim:
-``ask`` raises, and the runner of the generator records ``failed``.
+from the filled template and rules answer from the variables. A call without a reply ends the claim:
+``ask``, and all that asks through it, raises ``CallFailedError``, which the runner records.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -153,6 +153,8 @@ class Verification:
 Result = TypeVar("Result")
 Exchange = Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], Result]
 """Yields groups of calls, is sent their replies, returns a result."""
+Answers = Exchange[tuple[tuple[ModelReply, Result | None], ...]]
+"""An exchange that gives each reply with what was read in it."""
 Steps = Exchange[Verification]
 Procedure = Callable[[ClaimInput], Steps]
 
@@ -206,16 +208,11 @@ def ask(*calls: ModelCall) -> Exchange[tuple[ModelReply, ...]]:
     return replies
 
 
-def ask_read(
-    read: Callable[[str], Result | None], form: str, *calls: ModelCall
-) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
+def ask_read(read: Callable[[str], Result | None], form: str, *calls: ModelCall) -> Answers[Result]:
     """Send calls concurrently; those whose reply cannot be read are sent once more.
 
     The repeated call has another seed and one more line, the section ``form`` of ``again.md``.
     Gives each call's last reply with what was read in its text, None where that is nothing.
-
-    Raises:
-        CallFailedError: one of them got no reply.
     """
     readers = ((call, lambda reply: read(reply.whole)) for call in calls)
     answered = yield from ask_each(form, *readers)
@@ -225,25 +222,16 @@ def ask_read(
 def ask_verdict(
     call: ModelCall, form: str = "verdict"
 ) -> Exchange[tuple[ModelReply, Verdict | None]]:
-    """The reply to a call and its verdict; the call is repeated once where there is none.
-
-    Raises:
-        CallFailedError: it got no reply.
-    """
-    asking: Exchange[tuple[tuple[ModelReply, Verdict | None], ...]]
-    asking = ask_each(form, (call, lambda reply: reply.verdict))
+    """The reply to a call and its verdict; the call is repeated once where there is none."""
+    asking: Answers[Verdict] = ask_each(form, (call, lambda reply: reply.verdict))
     (answered,) = yield from asking
     return answered
 
 
 def ask_each(
     form: str, *calls: tuple[ModelCall, Callable[[ModelReply], Result | None]]
-) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
-    """``ask_read`` for calls that are each read by a reader of their own, of the whole reply.
-
-    Raises:
-        CallFailedError: one of them got no reply.
-    """
+) -> Answers[Result]:
+    """``ask_read`` for calls that are each read by a reader of their own, of the whole reply."""
     replies = yield from ask(*(call for call, _ in calls))
     results = [(reply, read(reply)) for reply, (_, read) in zip(replies, calls, strict=True)]
     unread = [index for index, (_, result) in enumerate(results) if result is None]

@@ -47,11 +47,7 @@ OPENING = "Questions are asked one at a time until their answers suffice to judg
 
 
 def qacheck(given: ClaimInput) -> Steps:
-    """Rounds of questions, then statements, then the verdict.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Rounds of questions, then statements, then the verdict."""
     claim, end, unread = {"claim": given.claim}, "rounds", 0
     asked: list[Pair] = []
     valid: list[Pair] = []

@@ -63,11 +63,7 @@ class _FollowUpTranscript(Transcript):
 
 
 def self_ask(given: ClaimInput) -> Steps:
-    """Follow-up questions, each answered from the evidence, then the final line.
-
-    Raises:
-        CallFailedError: a call got no reply.
-    """
+    """Follow-up questions, each answered from the evidence, then the final line."""
     transcript = _FollowUpTranscript(given, NEEDED)
     stopped: Stop = "cap"
     while len(transcript.pairs) < MOST_QUESTIONS:

@@ -4,29 +4,19 @@ Doubt goes one way: a clause that may assert something makes it an answer
 (``replies.abstention``), so "The evidence does not say so; it opened in 1871." is one.
 """
 
-import re
-
 from decomposerl.replies.abstention import SILENCE, abstains
 from decomposerl.replies.languages import in_english
 from decomposerl.replies.lines import bare, lines_of, without_marks
 from decomposerl.replies.statements import Truth
 from decomposerl.replies.verdicts import read_step
 
-_TURN = re.compile(r"\b(?:but|however|although|though)\b")
 _LONGEST = 1_000  # of a text that can be silence; patterns stay linear below it
-_ANSWER_LABEL = re.compile(
-    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response|reply)"
-    r"\s?(?::|\sis:)\s*(?=\S)",
-    re.IGNORECASE,
-)
-_REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
-
 _TAIL = 80  # of a line: what may close it; the pattern stays linear below it
 
 
 def answer_text(text: str) -> str:
     """The answer in a reply on one line, without thinking, markup or a label before it."""
-    return _ANSWER_LABEL.sub("", " ".join(lines_of(text)), count=1)
+    return SILENCE["answer_label"].sub("", " ".join(lines_of(text)), count=1)
 
 
 def read_truth(text: str) -> Truth | None:
@@ -42,7 +32,7 @@ def read_truth(text: str) -> Truth | None:
     if truth != "false":
         return truth
     lines = lines_of(text)
-    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines[1:])
+    said = reason or " ".join(SILENCE["reason_label"].sub("", line) for line in lines[1:])
     alone = len(lines) == 1 and not reason
     if alone and (so_false := SILENCE["so_false"].search(lines[0][-_TAIL:])):
         said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
@@ -56,7 +46,7 @@ def says_unknown(text: str) -> bool:
     """
     words = in_english(bare(text))
     unknown = SILENCE["unknown_first"].match(words)
-    turn = _TURN.search(words)
+    turn = SILENCE["turn"].search(words)
     if unknown and turn:
         return says_nothing(words[turn.end() :])
     return not words or unknown is not None or abstains(text) or says_nothing(text)

@@ -32,7 +32,6 @@ from decomposerl.replies.abstention import abstains
 from decomposerl.replies.answers import answer_text, read_truth, says_nothing, says_unknown
 from decomposerl.replies.json_lines import without_json
 from decomposerl.replies.languages import in_english
-from decomposerl.replies.passages import read_numbers
 from decomposerl.replies.predicates import read_predicates, read_truths
 from decomposerl.replies.verdicts import read_step, read_verdict
 from decomposerl.reports.report_page import table_html
@@ -132,7 +131,7 @@ def of_two_texts() -> dict[str, Reader]:
     return {
         "lists_more, statement": lambda text: lists_more(text, TEXT),
         "lists_more, text": lambda text: lists_more(TEXT, text),
-        "read_numbers": lambda text: read_numbers(text, 5),
+        "read_numbers": lambda text: lists.read_numbers(text, 5),
         "read_truths": lambda text: read_truths(text, ["Born(Ada)"]),
         "best_overlap, claim": lambda text: best_overlap(text, TEXT),
         "best_overlap, evidence": lambda text: best_overlap(TEXT, text),

@@ -91,13 +91,6 @@ def test_evidence_without_passages_is_one_passage():
     assert ("Supported", "parsed") == outcome(driven.ended)
 
 
-def test_a_verdict_of_neither_word_is_unparsed():
-    """Half true and not stated are no verdicts."""
-    for reply in ("Unknown", "Mostly supported", ""):
-        ended = said(METHOD, f"1. {ASKED[0]}", "NONE", "1", "Summary.", reply).ended
-        assert (None, "unparsed") == outcome(ended), reply
-
-
 def test_no_question_is_no_verdict():
     """The first writing is repeated, the second adds nothing either: three calls, unparsed."""
     driven = said(METHOD, "It is about a bridge.", "1. Who built it?")

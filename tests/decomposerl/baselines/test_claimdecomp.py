@@ -82,15 +82,6 @@ def test_an_empty_row_is_read_at_once():
     assert ["Is it old?"] == [cycle.question for cycle in ended.cycles]
 
 
-def test_the_rows_of_a_table_are_questions():
-    """The first field behind the question orients it; number and rules are dropped."""
-    rows = "| # | Question | Answer |\n|---|---|---|\n| 1 | Is it old? | yes |\n"
-    rows += "| 2 | Is it new? | no | implied |"
-    ended = said(METHOD, rows, "Yes", "No").ended
-    assert ["Is it old?", "Is it new?"] == [cycle.question for cycle in ended.cycles]
-    assert (2, 0) == notes(ended, "agreeing", "unoriented")
-
-
 @pytest.mark.parametrize(("answers", "verdict"), TABLES["half of the decisive answers support"])
 def test_half_of_the_decisive_answers_support(answers: tuple[str, ...], verdict: str):
     """Unknown answers have no vote, half is enough, and none decisive is Refuted."""

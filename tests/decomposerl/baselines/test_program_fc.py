@@ -104,36 +104,12 @@ def test_a_check_that_cannot_be_read_counts_only_where_it_matters():
     assert (None, "truncated") == outcome(cut)
 
 
-def test_what_is_filled_in_is_never_read_for_names():
-    """Braces in an answer are text: they name no step, and nothing in them is run."""
-    driven = said(METHOD, PROGRAM, "{fact_2} {undefined}", "True", "True")
-    assert "The bridge opened after {fact_2} {undefined}." == driven.calls[3].variables["statement"]
-
-
 def test_an_answer_is_filled_in_without_its_full_stop():
     """What a sentence goes on with has no end of its own; an abbreviation keeps its stop."""
     answers = {"1902.": "1902", "in the U.S.": "in the U.S.", "**1902**": "1902", "": "unknown"}
     for answer, filled in answers.items():
         driven = said(METHOD, PROGRAM, answer, "True", "True")
         assert f"The bridge opened after {filled}." == driven.calls[3].variables["statement"]
-
-
-def test_a_fenced_program_is_taken_out_of_its_reply():
-    """The one fenced block is the program; so is what stands behind the thinking."""
-    for around in ("```python\n{}\n```", "Here it is:\n\n```\n{}\n```\nDone."):
-        text = around.format(PROGRAM)
-        for reply in (text, f"<think>label = Predict(x)</think>\n{text}"):
-            ended = said(METHOD, reply, "1902", "True", "True").ended
-            assert ("Supported", "parsed") == outcome(ended), reply
-
-
-def test_two_programs_in_one_reply_are_none():
-    """Nothing says which of two different fenced programs is meant; the same one twice is one."""
-    other = PROGRAM.replace("granite", "brick")
-    ended = said(METHOD, "\n".join(f"```\n{text}\n```" for text in (PROGRAM, other))).ended
-    assert (None, "unparsed", 1) == (*outcome(ended), ended.notes["rejected"])
-    twice = said(METHOD, "\n".join(["```\n" + PROGRAM + "\n```"] * 2), "1902", "True", "True").ended
-    assert ("Supported", "parsed") == outcome(twice)
 
 
 YES, NO = ('a = Verify("S.")\nlabel = Predict(a)', 'a = Verify("S.")\nlabel = Predict(not a)')

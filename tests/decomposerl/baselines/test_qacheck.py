@@ -104,13 +104,6 @@ def test_only_yes_suffices():
         assert ended.notes["sufficiency_unread"] == (reply != "Unknown"), reply
 
 
-def test_a_verdict_of_neither_word_is_unparsed():
-    """The word "know" is no "no", and no coin is thrown."""
-    for reply in ("I know it is not known", "Not supported, or is it?", "Unknown", ""):
-        ended = said(METHOD, FIRST, "In 1871.", "Yes", "It opened in 1871.", reply).ended
-        assert (None, "unparsed", "sufficient") == outcome(ended), reply
-
-
 def test_a_statement_without_words_is_its_pair():
     """An empty reply loses nothing of what was found out."""
     driven = said(METHOD, FIRST, "In 1871.", "Yes", "", "Supported")

@@ -18,13 +18,13 @@ from decomposerl.replies.lines import lines_of
 from decomposerl.replies.lists import (
     read_items,
     read_list,
+    read_numbers,
     read_pairs,
     read_question,
     read_sub_claims,
     read_yes_no_questions,
     says_none,
 )
-from decomposerl.replies.passages import read_numbers
 from decomposerl.replies.steps import Turn, read_handled_step, read_sufficient, read_turn
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
