@@ -179,7 +179,7 @@ def noting_ends(
 ) -> Iterator[None]:
     """Tell ``ended`` of completions while others are being sampled; what is sampled is the same.
 
-    Not of those that the limit ends, nor from a vLLM server, whose one reply has all of a batch.
+    Transformers does not tell of those that the limit ends, and a vLLM server of all at once.
     """
     if not trainer.use_vllm:
         place: Any = trainer.accelerator.unwrap_model(trainer.model)
