@@ -164,7 +164,6 @@ SUBJECTS = (
             metrics.outcome_table,
             metrics.balanced_accuracy,
             metrics.macro_f1,
-            metrics.accuracy,
             intervals.clusters_of,
             intervals.metric_interval,
             intervals.difference_interval,
