@@ -45,9 +45,7 @@ def lay_out(given: Path, name: str, folder: Path, records: str, place: Path) -> 
         raise ConfigError(f"--from: there is no {given}")
     if not inside:
         known = ", ".join(sorted(_ENDINGS))
-        raise ConfigError(
-            f"{given}: no {known}; of a spreadsheet name what is saved as 'CSV UTF-8'"
-        )
+        raise ConfigError(f"{given}: no {known}; save a spreadsheet as 'CSV UTF-8' and name that")
     saved = [path for path in inside if path.suffix == ".arrow"]  # beside JSON that is no rows
     files = dict[NativeFile, Path]()
     for path in saved or inside:
