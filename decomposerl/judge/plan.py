@@ -13,13 +13,15 @@ from typing import Any, Literal
 import polars as pl
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import JudgeCall, Ruling, Task
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.rollout import Rollout
 
 Role = Literal["full", "leave_one_out", "question"]
+SKIPPED = Ruling(None, "not_asked")
+"""The ruling of a call that decides nothing; it is not made, and does not enter the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,28 @@ class Plan:
     calls: tuple[JudgeCall, ...]
     uses: tuple[Use, ...]
 
+    def rulings(self, judge: Judge, roles: set[Role]) -> list[Ruling]:
+        """One ruling per call, in order; ``SKIPPED`` for those that these roles do not need.
+
+        A leave-one-out verdict is compared with the full set's: where that is to be known and has
+        no ruling, nothing is decided by it.
+
+        Raises:
+            EngineError: the judge as a whole cannot answer.
+        """
+        rulings, unread = [SKIPPED] * len(self.calls), set[int]()
+        for step in ({"full", "question"}, {"leave_one_out"}):
+            uses = [u for u in self.uses if u.role in roles & step and u.rollout not in unread]
+            places = sorted({use.call for use in uses if rulings[use.call] is SKIPPED})
+            # A recorded judge shows what it lacks also where nothing is asked of it.
+            asks = places or "full" in step
+            ruled = judge.judge([self.calls[place] for place in places]) if asks else []
+            for place, ruling in zip(places, ruled, strict=True):
+                rulings[place] = ruling
+            lost = (use for use in uses if rulings[use.call].value is None)
+            unread = {use.rollout for use in lost if use.role == "full"}
+        return rulings
+
     def signals(self, rulings: Sequence[Ruling]) -> list[Signals]:
         """What ``rulings``, one per call and in order, say about each rollout.
 
@@ -76,21 +100,20 @@ class Plan:
         for use in self.uses:
             task, value = self.calls[use.call].task, rulings[use.call].value
             if not _is_of(task, value):
-                raise EngineError(
-                    f"a judge's ruling is outside its contract: {value!r} is not of its task"
-                )
+                wrong = f"{value!r} is not of its task"
+                raise EngineError(f"a judge's ruling is outside its contract: {wrong}")
             ruled[use.rollout][task, use.question] = value
         return [_signals(*parts) for parts in zip(self.rollouts, ruled, strict=True)]
 
     def frame(self, rulings: Sequence[Ruling], engine: str) -> pl.DataFrame:
-        """A ``JUDGE_CALLS`` row for every use, in the order of ``uses``.
+        """A ``JUDGE_CALLS`` row for every use of a call that was made, in the order of ``uses``.
 
         Raises:
             ValueError: there are more or fewer rulings than calls.
             SchemaError: two rollouts have the same group and number.
         """
         self._check_count(rulings)
-        uses = self.uses
+        uses = [use for use in self.uses if rulings[use.call] is not SKIPPED]
         keys = [call.key for call in self.calls]
         columns = {
             "group": [self.rollouts[use.rollout].group for use in uses],
@@ -138,10 +161,8 @@ def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
         rulings = {key: Ruling.from_text(*parts) for key, *parts in distinct.iter_rows()}
     except ValueError as error:
         raise EngineError(f"a judge's ruling is outside its contract: {error}") from error
-    if len(rulings) < distinct.height:
-        raise SchemaError(
-            f"table '{JUDGE_CALLS.name}': {distinct.height - len(rulings)} calls have two rulings"
-        )
+    if twice := distinct.height - len(rulings):
+        raise SchemaError(f"table '{JUDGE_CALLS.name}': {twice} calls have two rulings")
     return rulings
 
 

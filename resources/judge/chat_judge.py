@@ -7,7 +7,6 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
 from decomposerl.errors import ConfigError
@@ -104,8 +103,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return (
             f"{self._chat.engine} {digests} {form} "
             f"temperature={temperature} top_p={sampling.top_p:g} "
-            f"seed={sampling.seed} max_tokens={sampling.max_tokens} "
-            f"thinking={thinking}"
+            f"seed={sampling.seed} max_tokens={sampling.max_tokens} thinking={thinking}"
         )
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
@@ -134,15 +132,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
         Raises:
             EngineError: the store of replies cannot be read.
         """
-        found: dict[JudgeCall, tuple[str, str]] = {}
-        for tasks, read in _PARSERS:
-            group = [call for call in calls if call.task in tasks]
-            requests = [self._request(call) for call in group]
-            replies = self._chat.recall(requests, self._parser(read))
-            for call, request, reply in zip(group, requests, replies, strict=True):
-                prompt = "\n\n".join(turn.content for turn in request.messages)
-                found[call] = ("", "") if reply is None else (prompt, reply.text)
-        return [found[call] for call in calls]
+        requests = [self._request(call) for call in calls]
+        prompts = ["\n\n".join(turn.content for turn in one.messages) for one in requests]
+        replies: list[ChatReply[object] | None] = self._chat.recall(requests)
+        both = zip(prompts, replies, strict=True)
+        return [("", "") if reply is None else (prompt, reply.text) for prompt, reply in both]
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
@@ -161,7 +155,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return rulings
 
     def _parser(self, read: Callable[..., JudgeValue]) -> Parse[JudgeValue]:
-        return partial(_value, read, self._settings.structured)
+        structured = self._settings.structured
+        return lambda reply: read(reply.text, structured=structured)
 
     def _request(self, call: JudgeCall) -> ChatRequest:
         """The request of a call, with the line for a repetition."""
@@ -169,19 +164,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         alone = call.task == "correctness" and not call.question  # an answer as a sentence
         texts = {"document": call.document, "claim": call.claim, "question": call.question}
         needed = ("document",) if alone else _TEXTS[call.task]
-        prompt, kept = (
-            self._prompts[SENTENCE if alone else call.task],
-            {n: texts[n] for n in needed},
-        )
-        request = judge_request(
-            prompt, self._settings, call.task, call.answers, self._shorter, **kept
-        )
-        return replace(request, again=self._again.filled(section))
-
-
-def _value(
-    read: Callable[..., JudgeValue],
-    structured: bool,  # noqa: FBT001 - of a partial, which other processes can unpickle
-    reply: ChatReply[object],
-) -> JudgeValue:
-    return read(reply.text, structured=structured)
+        prompt = self._prompts[SENTENCE if alone else call.task]
+        kept = {name: texts[name] for name in needed}
+        made = judge_request(prompt, self._settings, call.task, call.answers, self._shorter, **kept)
+        return replace(made, again=self._again.filled(section))

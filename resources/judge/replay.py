@@ -14,9 +14,6 @@ from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.plan import rulings_from_frame
 
-_COLUMNS = ("call_key", "value", "failure")
-_SHOWN = 80
-
 
 class ReplayJudge:
     """A ``Judge`` over recorded rulings."""
@@ -30,10 +27,8 @@ class ReplayJudge:
         self._rulings = rulings
         self.engine = f"replay of {folder.name}"
         """Name of the engine: the folder of its recorded rulings."""
-        self.calls = 0
-        """Calls sent to an engine: none."""
-        self.hits = 0
-        """Calls answered from the table."""
+        self.calls = self.hits = 0
+        """Calls sent to an engine, which is none, and calls answered from the table."""
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """The recorded ruling of each call, in order.
@@ -46,7 +41,7 @@ class ReplayJudge:
         known = [ruling for ruling in recorded if ruling is not None]
         if len(known) < len(recorded):
             call = calls[recorded.index(None)]
-            text = (call.question or call.claim)[:_SHOWN]
+            text = (call.question or call.claim)[:80]
             raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
         self.hits += len(known)
         return known
@@ -56,7 +51,7 @@ class ReplayJudge:
             if not self._path.is_file():
                 raise EngineError(f"{self.engine}: there is no {self._path}")
             try:
-                table = pl.read_parquet(self._path, columns=[*_COLUMNS])
+                table = pl.read_parquet(self._path, columns=["call_key", "value", "failure"])
             except (pl.exceptions.PolarsError, OSError) as error:
                 raise EngineError(f"{self._path} is no table of rulings: {error}") from error
             self._rulings = rulings_from_frame(table)

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.judge.call import Judge, Ruling
-from decomposerl.judge.plan import Plan, Role, Signals, plan
+from decomposerl.judge.call import Judge
+from decomposerl.judge.plan import SKIPPED, Plan, Role, Signals, plan
 from decomposerl.ports import Embedder
 from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.rewards.catalogue import REWARDS
@@ -26,9 +26,6 @@ from decomposerl.rewards.composite import (
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
-
-_SKIPPED = "not_asked"
-"""``failure`` of a call that no active reward reads; it does not enter the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,8 @@ def reward_rollouts(
         EngineError: an engine failed as a whole.
     """
     active = active_rewards(settings, rewards)
-    within = [_within(rollout, most_cycles) for rollout in rollouts]
-    planned = plan(within, sentences=settings.correctness == "literal")
-    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
-    roles = judge_roles(active, settings, three_way=three_way)
-    rulings, distinct_calls = _rulings(planned, judge, roles)
+    planned, roles = planned_calls(rollouts, settings, most_cycles, active)
+    within, rulings = planned.rollouts, planned.rulings(judge, roles)
     signals = [
         read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
         for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)
@@ -77,9 +71,23 @@ def reward_rollouts(
     vectors = _vectors(within, embedder) if compare else [None] * len(rollouts)
     too_long = map(operator.is_not, within, rollouts)
     cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, too_long, strict=True)]
-    calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
+    calls = planned.frame(rulings, judge.engine)
     rewarded = reward_batch(cases, settings, rewards)
-    return JudgedBatch(rewarded, calls, distinct_calls, tuple(cases))
+    made = sum(ruling is not SKIPPED for ruling in rulings)
+    return JudgedBatch(rewarded, calls, made, tuple(cases))
+
+
+def planned_calls(
+    rollouts: Sequence[Rollout],
+    settings: RewardSettings,
+    most_cycles: int | None,
+    active: Sequence[Reward],
+) -> tuple[Plan, set[Role]]:
+    """The calls of rollouts as the judge sees them, and the roles that the active rewards read."""
+    within = [_within(rollout, most_cycles) for rollout in rollouts]
+    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
+    roles = judge_roles(active, settings, three_way=three_way)
+    return plan(within, sentences=settings.correctness == "literal"), roles
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
@@ -95,16 +103,6 @@ def _zero_signals(rollout: Rollout) -> Signals:
     unmet = (False,) * len(CRITERIA)
     nei: AnswersVerdict = "NotEnoughInfo"
     return Signals(nei, (nei,) * len(no), no, (unmet,) * len(no), no, no)
-
-
-def _rulings(planned: Plan, judge: Judge, roles: set[Role]) -> tuple[list[Ruling], int]:
-    """One ruling per call, and the number of calls made: only those used in one of ``roles``."""
-    needed = sorted({use.call for use in planned.uses if use.role in roles})
-    rulings = [Ruling(None, _SKIPPED)] * len(planned.calls)
-    answers = judge.judge([planned.calls[index] for index in needed])
-    for index, ruling in zip(needed, answers, strict=True):
-        rulings[index] = ruling
-    return rulings, len(needed)
 
 
 def _vectors(rollouts: Sequence[Rollout], embedder: Embedder) -> list[NDArray[np.float32] | None]:

@@ -1,12 +1,18 @@
-"""A chat client in made-up time, with the fault server that it asks."""
+"""A chat client in made-up time, with the fault server that it asks, and one that rules."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from chat_parts import MadeUpTime, frame_of, settings
-from fault_server import WELL, Answer, FaultServer
+from decomposerl.prompts.judge import CRITERIA
+from fault_server import WELL, Answer, FaultServer, replying
 from resources.chat.client import ChatClient
+
+FIVE = "\n".join(
+    f"{name}:{word}" for name, word in zip(CRITERIA, "YES NO no YES YES".split(), strict=True)
+)
 
 
 def client(
@@ -44,3 +50,20 @@ def stored_texts(chat: ChatClient) -> list[str]:
     assert chat.store is not None
     stored: list[str] = frame_of(chat.store)["text"].to_list()
     return stored
+
+
+def reply_to(content: str) -> Answer:
+    """What a sound judge says to a prompt, by the task that its words show."""
+    if "<answers>" in content:
+        return replying("Both parts are there.\n<answer>SUPPORTED</answer>")
+    if "is_question" in content:
+        return replying(f"<think>Two things.</think><answer>\n{FIVE}\n</answer>")
+    return replying(f"So it is.\n<answer>{int('Who' in content)}</answer>")
+
+
+class SoundServer(FaultServer):
+    """A server that rules by what it is asked."""
+
+    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
+        del answer
+        return super()._well(asked, reply_to(asked["messages"][-1]["content"]))

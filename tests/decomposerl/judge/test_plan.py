@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.judge.plan import Signals, plan, rulings_from_frame
+from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.judge.plan import SKIPPED, Signals, plan, rulings_from_frame
 from decomposerl.prompts.judge import CRITERIA
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
@@ -253,3 +254,28 @@ def test_parsing_and_planning_take_less_than_a_millisecond_a_rollout():
     batch = [Rollout(f"g{n // 8}", n, "Ilva.", evidence, one) for n, one in enumerate(traces)]
     assert 13 == len(plan(batch).calls)
     assert (time.process_time() - start) / 512 < 1e-3
+
+
+def test_what_an_unread_full_set_decides_is_not_asked():
+    """Its leave-one-out verdicts are neither called nor tabled; the other claim's are."""
+    parts = [Cycle("Who?", "Ilva."), Cycle("When?", "In 1921.")]
+    batch = [rollout(f"claim {n}", n, *CLAIMS[n], parts) for n in range(2)]
+    planned, batches = plan(batch), list[Sequence[JudgeCall]]()
+
+    def judged(calls: Sequence[JudgeCall]) -> list[Ruling]:
+        batches.append(calls)
+        lost = CLAIMS[1][0], 2
+        return [
+            Ruling(None, "cut") if lost == (call.claim, len(call.answers)) else ruling_of(call)
+            for call in calls
+        ]
+
+    judge: Judge = SimpleNamespace(engine="losing", judge=judged)  # type: ignore[assignment]
+    rulings = planned.rulings(judge, {"full", "leave_one_out", "question"})
+    assert ([14, 2], 2) == ([len(calls) for calls in batches], rulings.count(SKIPPED))
+    assert {CLAIMS[0][0]} == {call.claim for call in batches[1]}
+    assert ["Supported", None] == [one.full for one in planned.signals(rulings)]
+    table = planned.frame(rulings, "losing").filter(role="leave_one_out")
+    assert ["claim 0"] * 2 == table["group"].to_list()
+    planned.rulings(judge, {"leave_one_out"})
+    assert [0, 4] == [len(calls) for calls in batches[2:]]

@@ -279,13 +279,3 @@ def test_a_call_without_a_record_is_an_error_that_names_it(folder: Path):
         ReplayJudge(folder).judge([CALLS[0], other])
     with pytest.raises(EngineError, match=r"judge\.parquet"):
         ReplayJudge(folder / "nowhere").judge(CALLS)
-
-
-def test_a_stored_verdict_table_can_be_replayed(tmp_path: Path):
-    """JUDGE_CALLS of one run gives the same signals in the next, without its judge."""
-    parts = [Cycle("Who built it?", "Torbeck built it."), Cycle("When?", "In 1921.")]
-    trace = build_trace("Look.", parts, "Supported")
-    planned = plan([Rollout("g", 0, "Torbeck built it in 1921.", "Torbeck built it.", trace)])
-    rulings = RuleJudge().judge(planned.calls)
-    write_parquet(planned.frame(rulings, "rules"), tmp_path / "judge.parquet")
-    assert planned.signals(rulings) == planned.signals(ReplayJudge(tmp_path).judge(planned.calls))
