@@ -60,7 +60,7 @@ from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
 
 if TYPE_CHECKING:
-    from resources.training.engine_checks import DryRunFacts
+    from resources.training.preflight import DryRunFacts
 
 _BARS_EVERY_S = 1.0
 _SIGNALLED, _PATIENCE_S = 128, 30.0
@@ -281,7 +281,7 @@ def _dry_run(
 
 def judge_facts(run: TrainingRun, settings: Settings) -> "DryRunFacts":
     """What a dry run takes from the profile: the judge's price, lengths and limits."""
-    from resources.training.engine_checks import DryRunFacts
+    from resources.training.preflight import DryRunFacts
 
     recipe, judge = run.experiment, settings.judge
     lengths, processes = judge_tokens(settings, recipe), process_rank()[1]

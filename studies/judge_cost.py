@@ -7,7 +7,7 @@ cache holds, are assumptions, which the table names.
 
 from pathlib import Path
 
-from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
+from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
 from decomposerl.prompts.judge import Reasons
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.estimate import (
@@ -40,7 +40,7 @@ def cost_table() -> str:
         cells = []
         for share in CACHED:
             tokens = whole - share * repeated_tokens()
-            hours = tokens / QWEN3_32B_TOKENS_A_SECOND.amount / SECONDS_AN_HOUR
+            hours = tokens / JUDGE_TOKENS_A_SECOND["profile"] / SECONDS_AN_HOUR
             cells.append(f"{tokens / _MILLION:,.1f} M, {hours:.1f} h")
         rows.append((reasons, *cells))
     return markdown_table(("reasons", *(f"{share:.0%} cached" for share in CACHED)), rows)

@@ -225,12 +225,13 @@ def rollouts_of(batch: Sequence[Completion], group_size: int) -> list[Rollout]:
     counts: Counter[str] = Counter()
     rollouts = []
     for one in batch:
-        rollouts.append(_rollout(one, counts[one.claim_id]))
+        rollouts.append(rollout_of(one, counts[one.claim_id]))
         counts[one.claim_id] += 1
     return rollouts
 
 
-def _rollout(one: Completion, number: int) -> Rollout:
+def rollout_of(one: Completion, number: int = 0) -> Rollout:
+    """The rollout of a completion, with its number within its group."""
     return Rollout(
         group=one.claim_id,
         number=number,

@@ -21,7 +21,6 @@ from decomposerl.training.health import (
     spread_key,
 )
 from resources.training.data import CompletionReader, Row
-from resources.training.distributed import broadcast_from_main
 from resources.training.metrics_log import (
     HELD_OUT,
     LAST_STEPS,
@@ -32,7 +31,7 @@ from resources.training.metrics_log import (
     trainer_points,
 )
 from resources.training.process import Report, StepReport, TrainingRun
-from resources.training.reward_scoring import RewardScorer
+from resources.training.reward_scoring import RewardScorer, broadcast_from_main
 from resources.training.run_store import Attempt
 from resources.training.safe_point import Interrupted, SafePoint
 from resources.training.sampler import SamplerCheck, sample_completions
@@ -148,7 +147,7 @@ class TrainingMonitor:
         generated = perf_counter()
 
         def measure() -> dict[str, CurvePoint]:
-            batch = self.scorer.held_out(step, split, completions, samples)
+            batch = self.scorer.score(step, split, completions, samples)
             points = batch_points(batch, self.run.experiment.rewards)
             spent = {"generation": generated - started, "judging": perf_counter() - generated}
             return points | second_points(spent)

@@ -1,24 +1,36 @@
 """The ensemble as TRL reward functions, whose values are computed together for each batch.
 
 A value that does not count (no label, a missing ruling) is None, so that TRL's weighted sum equals
-ours.
+ours. The rewards of a group need all of its rollouts, and every judge call is made once: of several
+processes the main one computes, the others receive its result or its error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import Judge
+from decomposerl.judge.call import Judge, Ruling
+from decomposerl.judge.plan import Role
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import RewardValue
+from decomposerl.rewards.composite import RewardValue, active_rewards
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
-from resources.judge.scoring import reward_rollouts
-from resources.training.data import Completion, rollouts_of
+from resources.chat.engine import ChatEngine
+from resources.judge.scoring import planned_calls, reward_rollouts
+from resources.training.data import Completion, rollout_of, rollouts_of
 from resources.training.rollout_log import RolloutLog, StepBatch
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator, PartialState
+
+Result = TypeVar("Result")
 RewardColumns = Mapping[str, Sequence[RewardValue]]
+_AT_ONCE = 256  # parts of rollouts; the judge's client limits the requests in flight
 
 
 @dataclass(slots=True)
@@ -31,44 +43,54 @@ class RewardScorer:
     log: RolloutLog
     most_cycles: int
     last: StepBatch | None = None
+    _begun: dict[Completion, list[Future[list[Ruling]]]] = field(default_factory=dict)
+    _threads: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, _AT_ONCE))
+
+    def begin(self, completion: Completion) -> None:
+        """Ask a chat model about a completion; ``score`` then finds the replies in its store.
+
+        A rollout's leave-one-out verdicts follow its full set's, and wait for nothing else.
+        """
+        if completion in self._begun or not isinstance(self.judge, ChatEngine):
+            return
+        rewards, rollouts = self.experiment.rewards, [rollout_of(completion)]
+        active = active_rewards(rewards)
+        planned, roles = planned_calls(rollouts, rewards, self.most_cycles, active)
+        parts: tuple[set[Role], ...] = ({"full", "leave_one_out"}, {"question"})
+        self._begun[completion] = [
+            self._threads.submit(planned.rulings, self.judge.renewed(), roles & part)
+            for part in parts
+        ]
 
     def training(self, step: int, completions: Sequence[Completion]) -> RewardColumns:
-        """Each active reward's values for a training batch.
+        """Each active reward's values for a training batch, with the errors of ``score``.
 
         The log has the true ones, also where the recipe shuffles them for the trainer.
+        """
+        self.last = self.score(step, "train", completions, self.experiment.grpo.group_size)
+        columns: RewardColumns = self.last.judged.rewards.counted
+        if self.experiment.shuffle_rewards:
+            return shuffled_in_groups(columns, completions, self.experiment.seed, step)
+        return columns
+
+    def score(
+        self, step: int, split: Split, completions: Sequence[Completion], group_size: int
+    ) -> StepBatch:
+        """Reward and log a batch with ``group_size`` completions of each claim.
 
         Raises:
             TrainingError: a group is incomplete.
             RewardError: a ruling is missing and the settings do not allow it.
             EngineError: judge or embedder is unreachable.
         """
-        self.last = self._score(step, "train", completions, self.experiment.grpo.group_size)
-        columns: RewardColumns = self.last.judged.rewards.counted
-        if self.experiment.shuffle_rewards:
-            return shuffled_in_groups(columns, completions, self.experiment.seed, step)
-        return columns
-
-    def held_out(
-        self, step: int, split: Split, completions: Sequence[Completion], samples: int
-    ) -> StepBatch:
-        """A batch of held-out claims with ``samples`` completions each.
-
-        Raises:
-            RewardError: a ruling is missing and the settings do not allow it.
-            EngineError: judge or embedder is unreachable.
-        """
-        return self._score(step, split, completions, samples)
-
-    def _score(
-        self, step: int, split: Split, completions: Sequence[Completion], group_size: int
-    ) -> StepBatch:
-        judged = reward_rollouts(
-            rollouts_of(completions, group_size),
-            self.judge,
-            self.embedder,
-            self.experiment.rewards,
-            self.most_cycles,
-        )
+        rollouts = rollouts_of(completions, group_size)
+        for completion in completions:
+            self.begin(completion)
+        for future in chain.from_iterable(self._begun.values()):
+            future.exception()  # what failed is asked again, by a judge that sees the whole batch
+        self._begun.clear()
+        settings, most = self.experiment.rewards, self.most_cycles
+        judged = reward_rollouts(rollouts, self.judge, self.embedder, settings, most)
         batch = StepBatch(step, completions, judged)
         self.log.write(batch, split)
         return batch
@@ -109,3 +131,32 @@ def shuffled_in_groups(
         for index, source in zip(members, draw.permutation(members), strict=True):
             sources[index] = int(source)
     return {name: [values[source] for source in sources] for name, values in columns.items()}
+
+
+def broadcast_from_main(
+    accelerator: "Accelerator | PartialState", compute: Callable[[], Result]
+) -> Result:
+    """The main process's result of ``compute``, in every process.
+
+    All processes must call this at the same point and in their main threads: the collectives use
+    the thread's device.
+
+    Raises:
+        Exception: whatever ``compute`` raised, in all processes, so that none waits for the others.
+    """
+    if accelerator.num_processes == 1:
+        return compute()
+    from accelerate.utils import broadcast_object_list
+
+    sent: list[Any] = [_attempt(compute) if accelerator.is_main_process else None]
+    (result,) = broadcast_object_list(sent)
+    if isinstance(result, Exception):
+        raise result
+    return result  # type: ignore[no-any-return]
+
+
+def _attempt(compute: Callable[[], Result]) -> Result | Exception:
+    try:
+        return compute()
+    except Exception as error:  # noqa: BLE001 - the other processes must get it, whatever it is
+        return error

@@ -1,4 +1,4 @@
-"""The sampler of rollouts: held-out samples through it, and whether it has the policy's weights.
+"""The sampler of rollouts: when each ends, held-out samples, and whether it is the policy.
 
 vLLM holds weights of its own, which TRL replaces after every step. Where that fails silently, the
 run trains on samples of the base model. ``SamplerCheck`` compares the log-probabilities that the
@@ -9,6 +9,7 @@ policy) and once without it (the base); ``training.health`` judges both gaps.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from decomposerl.progress import bar
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     Sampled = Sequence[Sequence[float | None]]
 
+Ended = Callable[[int, Sequence[int]], None]
+"""Receives the place of a prompt and the tokens of its completion as soon as that is whole."""
 _SAMPLING_KEYS = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 _NAMES = ("sampler_gap", "sampler_gap_base", "sampler_nll")
 
@@ -168,6 +171,58 @@ def _lean_forward(layer: Any) -> "Callable[[torch.Tensor], torch.Tensor]":  # no
         return out
 
     return forward
+
+
+@contextmanager
+def noting_ends(
+    trainer: "GRPOTrainer", prompts: Sequence[Sequence[int]], ended: Ended
+) -> Iterator[None]:
+    """Tell ``ended`` of completions while others are being sampled; what is sampled is the same.
+
+    Transformers does not tell of those that the limit ends, and a vLLM server of all at once.
+    """
+    if not trainer.use_vllm:
+        place: Any = trainer.accelerator.unwrap_model(trainer.model)
+        criteria = [_ends_of_rows(trainer.eos_token_ids, len(prompts), ended)]
+        name, noted = "generate", partial(place.generate, stopping_criteria=criteria)
+    else:
+        place = trainer.vllm_generation.llm.llm_engine
+        name, noted = "step", partial(_noted_step, place.step, prompts, ended)
+    setattr(place, name, noted)
+    try:
+        yield
+    finally:
+        vars(place).pop(name)  # the class's own again
+
+
+def _noted_step(
+    step: Callable[[], list[Any]], prompts: Sequence[Sequence[int]], ended: Ended
+) -> list[Any]:
+    """A step of vLLM's engine, which gives the requests that it brought on."""
+    outputs = step()
+    for output in outputs:
+        if output.finished:
+            # Its completions are one claim's: which of them this is decides nothing.
+            ended(prompts.index(output.prompt_token_ids), output.outputs[0].token_ids)
+    return outputs
+
+
+def _ends_of_rows(ends: Sequence[int], rows: int, ended: Ended) -> Callable[..., "torch.Tensor"]:
+    """A stopping criterion of transformers that stops nothing: it sees each row's first end."""
+    import torch
+
+    going, width = set(range(rows)), 0
+
+    def criterion(ids: "torch.Tensor", *_: object, **__: object) -> "torch.Tensor":
+        nonlocal width
+        width = width or ids.size(1) - 1  # at the first new token: the prompts with their padding
+        done = torch.isin(ids[:, -1], torch.tensor(ends, device=ids.device))
+        for row in going.intersection(done.nonzero().flatten().tolist()):
+            going.remove(row)
+            ended(row, ids[row, width:].tolist())
+        return torch.zeros_like(done)
+
+    return criterion
 
 
 def sample_completions(

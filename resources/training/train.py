@@ -29,11 +29,10 @@ from resources.training.data import (
     policy_prompt,
     training_prompts,
 )
-from resources.training.distributed import broadcast_from_main
 from resources.training.metrics_log import MetricsLog, judge_usage, seconds_spent
 from resources.training.monitor import TrainingMonitor, step_callback
 from resources.training.process import Report, TrainingOutcome, TrainingRun
-from resources.training.reward_scoring import RewardScorer, reward_functions
+from resources.training.reward_scoring import RewardScorer, broadcast_from_main, reward_functions
 from resources.training.rollout_log import RolloutLog
 from resources.training.run_store import begin_attempt, finished_outcome, write_json, write_outcome
 from resources.training.safe_point import Interrupted, signals_interrupt

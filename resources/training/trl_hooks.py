@@ -5,7 +5,7 @@ Loss, advantages, clipping, masking and optimizer are TRL's, unchanged.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,12 @@ import numpy as np
 
 from decomposerl.errors import TrainingError
 from decomposerl.rewards.composite import RewardValue
+from resources.chat.engine import ChatEngine
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.data import CompletionReader
-from resources.training.distributed import gather_rewards
-from resources.training.reward_scoring import RewardScorer
+from resources.training.reward_scoring import RewardScorer, broadcast_from_main
 from resources.training.run_store import Checkpoints
-from resources.training.sampler import SamplerCheck, lean_adapter
+from resources.training.sampler import SamplerCheck, lean_adapter, noting_ends
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -122,6 +122,7 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
     """The methods of ``GRPOTrainer`` that differ; ``parts`` is set before training starts."""
 
     parts: TrainerParts
+    _rows: Sequence[dict[str, Any]] = ()
 
     def _get_train_sampler(self, *_: object) -> StepOrder:
         """A resumed run continues reading where the first one stopped."""
@@ -136,12 +137,37 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
             self.parts.sampler.check(self, prompt_ids, completion_ids, sampled)
         return generated
 
-    def _generate_single_turn(self, *args: object, **named: object) -> Any:  # noqa: ANN401 - TRL's
-        """TRL's, without peft's dispatch where transformers samples in one process."""
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - TRL's
+        """TRL's; ``_rows`` are those that are being sampled, in the order of their prompts."""
+        self._rows = inputs
+        scored = super()._generate_and_score_completions(inputs)
+        self._rows = ()
+        return scored
+
+    def _generate_single_turn(
+        self, prompts: Sequence[Sequence[int]], *args: object, **named: object
+    ) -> Any:  # noqa: ANN401 - TRL's
+        """TRL's, without peft's dispatch where transformers samples in one process.
+
+        A judge that can begins with a rollout of a training step when it ends.
+        """
         alone = self.accelerator.num_processes == 1 and not self.use_vllm
         model = self.accelerator.unwrap_model(self.model)
-        with lean_adapter(model) if alone else nullcontext():
-            return super()._generate_single_turn(*args, **named)
+        with lean_adapter(model) if alone else nullcontext(), self._judging(prompts):
+            return super()._generate_single_turn(prompts, *args, **named)
+
+    def _judging(self, prompts: Sequence[Sequence[int]]) -> AbstractContextManager[None]:
+        """Judge what ends; only in the process that asks the judge, of what it samples itself."""
+        parts, asks = self.parts, self.accelerator.is_main_process
+        seen = self._rows and not (self.use_vllm and self.vllm_mode == "server")
+        if not (asks and seen and isinstance(parts.scorer.judge, ChatEngine)):
+            return nullcontext()
+
+        def ended(place: int, tokens: Sequence[int]) -> None:
+            row = {name: [value] for name, value in self._rows[place].items()}
+            parts.scorer.begin(*parts.reader.read(row, [tokens]))
+
+        return noting_ends(self, prompts, ended)
 
     def _calculate_rewards(
         self,
@@ -154,12 +180,17 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
 
         In this thread, which a signal can interrupt; several processes compute them together.
         """
+        from accelerate.utils import gather_object
+
         step, parts = self.state.global_step, self.parts
         columns = {name: [row[name] for row in inputs] for name in inputs[0]}
         with parts.phases.timed("judging"):
-            local = parts.reader.read(columns, completion_ids_list)
-            compute = partial(parts.scorer.training, step)
-            parts.rewards.update(gather_rewards(self.accelerator, compute, local))
+            own = parts.reader.read(columns, completion_ids_list)
+            whole = gather_object(own)
+            compute = partial(parts.scorer.training, step, whole)
+            rewards = broadcast_from_main(self.accelerator, compute)
+            first = self.accelerator.process_index * len(own)
+            parts.rewards.update({k: v[first : first + len(own)] for k, v in rewards.items()})
             return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
     def _get_output_dir(self, *_: object, **__: object) -> str:

@@ -1,18 +1,26 @@
 """What the policy reads and its completions earn."""
 
 import hashlib
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 
-from decomposerl.errors import ConfigError, RewardError, TrainingError
+from chat_served import SoundServer, client, stored_texts
+from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingError
+from decomposerl.judge.call import Judge
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
 from fakes import BagOfWordsEmbedder
+from fault_server import HANGING, UNKNOWN_KEY, Answer, FaultServer
+from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import reward_rollouts
 from resources.store.prompts import load_prompt
@@ -209,3 +217,55 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
         assert whole.rewards.counted[name][0] == first
         worst = {"diversity": -1.0} | dict.fromkeys(JUDGED, 0.0)
         assert second == worst.get(name, whole.rewards.counted[name][1])
+
+
+# Judging while others are being sampled
+
+
+def scorer_of(judge: Judge, folder: Path) -> RewardScorer:
+    """Of groups of one."""
+    recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=1))
+    return RewardScorer(recipe, judge, BagOfWordsEmbedder(), RolloutLog(folder, "key", 1), 40)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, some seconds at most."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_rollout_is_judged_while_another_waits(reader: CompletionReader, tmp_path: Path):
+    """One whose replies are slow holds no other up; values, calls and replies are the same."""
+    batch = reader.read(columns(2, groups=2), [tokens(reader, WHO), tokens(reader, WHEN)])
+    slow = [Answer(delay_s=1.5)] * 3  # the first's verdict, and its calls about the document
+    with SoundServer(slow) as served, client(served.url, tmp_path / "early") as chat:
+        scorer = scorer_of(ChatJudge(chat, load_judge_prompts()), tmp_path / "a")
+        scorer.begin(batch[0])
+        until(lambda: len(served.asked) == served.in_flight == 3)
+        scorer.begin(batch[1])
+        until(lambda: (len(served.asked), served.in_flight) == (3 + 4, 3))
+        early, kept = scorer.training(0, batch), sorted(stored_texts(chat))
+    with SoundServer() as plain, client(plain.url, tmp_path / "late") as chat:
+        inner = ChatJudge(chat, load_judge_prompts())
+        judge: Any = SimpleNamespace(engine=inner.engine, judge=inner.judge)  # begins nothing
+        assert early == scorer_of(judge, tmp_path / "b").training(0, batch)
+        assert kept == sorted(stored_texts(chat))
+    assert sorted(served.prompts) == sorted(plain.prompts)
+
+
+def test_what_ends_the_judging_ends_what_was_begun(reader: CompletionReader, tmp_path: Path):
+    """A wrong key is the error that it is without haste, and a closed client waits for nothing."""
+    batch = reader.read(columns(2, groups=2), [tokens(reader, WHO), tokens(reader, WHEN)])
+    for answer in (UNKNOWN_KEY, HANGING):
+        with FaultServer(usual=answer) as served, client(served.url) as chat:
+            scorer = scorer_of(ChatJudge(chat, load_judge_prompts()), tmp_path)
+            scorer.begin(batch[0])
+            if answer is UNKNOWN_KEY:
+                with pytest.raises(EngineError, match="401"):
+                    scorer.training(0, batch)
+            until(lambda: len(served.asked) >= 3)
+            started = time.monotonic()
+        scorer._threads.shutdown()
+        assert time.monotonic() - started < 10

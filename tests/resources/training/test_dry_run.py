@@ -33,8 +33,7 @@ from resources.judge.rule_judge import RuleJudge
 from resources.preflight.probes import available_memory
 from resources.preflight.servers import VLLM_RANGE, sampler, vllm_check
 from resources.store.parquet import write_parquet
-from resources.training.engine_checks import DryRunFacts, memory_setting_checks
-from resources.training.preflight import dry_run
+from resources.training.preflight import DryRunFacts, dry_run, memory_setting_checks
 from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
 from studies.reference.layouts import LAYOUTS

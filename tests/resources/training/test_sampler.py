@@ -6,25 +6,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
+import polars as pl
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
 
+from chat_served import SoundServer, client
 from fakes import BagOfWordsEmbedder
+from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
 from resources.training.monitor import TrainingMonitor
 from resources.training.process import Generation, TrainingRun
-from resources.training.rollout_log import read_log
+from resources.training.rollout_log import LogTable, read_log
 from resources.training.run_store import RunFolder
-from resources.training.sampler import SamplerCheck, lean_adapter, sampler_gaps
+from resources.training.safe_point import temporary_seed
+from resources.training.sampler import SamplerCheck, lean_adapter, noting_ends, sampler_gaps
 from resources.training.train import load_policy, prepare
 from studies.sampler_gaps import sample_with_copy
 from training_parts import EXPERIMENT, PATIENT, run_of, tiny_policy
 
 STEEP = replace(EXPERIMENT.optimization, warmup_ratio=0.0, steps=4)
+ONE_STEP = replace(STEEP, steps=1)
 STRICT = replace(PATIENT, stop_unhealthy=True, sampler_check_every=1)
 
 
@@ -189,8 +195,7 @@ def test_a_lean_adapter_moves_rounding_alone(base: Path, dtype: torch.dtype, rou
 
 def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Path, tmp_path: Path):
     """Every token of a generation, nothing with gradients; no other weights to compare."""
-    one_step = replace(STEEP, steps=1)
-    monitor = prepared(tmp_path / "run", base, optimization=one_step)
+    monitor = prepared(tmp_path / "run", base, optimization=ONE_STEP)
     model: Any = monitor.trainer.model
     seen: set[tuple[bool, bool]] = set()
 
@@ -204,3 +209,85 @@ def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Pat
     assert {(False, True), (True, False)} == seen
     measures = set(read_log(monitor.run.folder, "curves")["measure"])
     assert not {name for name in measures if name.startswith("sampler")}
+
+
+# When a completion ends
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # peft's
+def test_ends_are_noted_while_others_are_sampled(still: TrainingMonitor):
+    """The shortest first, none that the limit ends; the samples are those without notes."""
+    trainer: Any = still.trainer
+    rows = load_policy(still.run).training.rows
+    prompts = [row["prompt_ids"] for row in rows for _ in range(4)]
+    noted: list[tuple[int, list[int]]] = []
+
+    def sample() -> list[list[int]]:
+        with temporary_seed(3):
+            completions: list[list[int]] = trainer._generate_single_turn(prompts, None, {}, 1)[0]
+        return completions
+
+    plain = sample()
+    with noting_ends(trainer, prompts, lambda place, tokens: noted.append((place, list(tokens)))):
+        assert plain == sample()
+    ends = [pair for pair in enumerate(plain) if pair[1][-1] in trainer.eos_token_ids]
+    assert sorted(noted) == ends
+    lengths = [len(tokens) for _, tokens in noted]
+    assert lengths == sorted(lengths)
+    assert lengths[0] < max(map(len, plain))
+    assert "generate" not in vars(trainer.accelerator.unwrap_model(trainer.model))
+
+
+class Engine(list[SimpleNamespace]):
+    """vLLM's engine, with what its steps give."""
+
+    def step(self) -> list[SimpleNamespace]:
+        """The next request that it brought on."""
+        return [self.pop(0)]
+
+
+def test_ends_are_noted_of_vllm_in_the_trainer():
+    """A request that goes on is no end; behind the block the engine is its own again."""
+    output = [SimpleNamespace(token_ids=(7, 8))]
+    steps = [SimpleNamespace(finished=f, prompt_token_ids=[5], outputs=output) for f in (0, 1)]
+    engine, noted = Engine(steps), list[tuple[int, Sequence[int]]]()
+    sampler = SimpleNamespace(llm=SimpleNamespace(llm_engine=engine))
+    trainer: Any = SimpleNamespace(use_vllm=True, vllm_generation=sampler)
+    with noting_ends(trainer, [[4], [5]], lambda *one: noted.append(one)):
+        assert steps == [*engine.step(), *engine.step()]
+    assert ([(1, (7, 8))], {}) == (noted, vars(engine))
+
+
+TABLES: tuple[LogTable, ...] = ("rollouts", "rewards", "judge_calls")
+
+
+class Attentive(ChatJudge):
+    """Notes for each early start whether its step was still sampling."""
+
+    monitor: TrainingMonitor | None = None
+    sampling: list[bool]
+
+    def renewed(self) -> Self:
+        """As the judge's."""
+        assert self.monitor is not None
+        self.sampling.append("generation" not in self.monitor.phases.spent)
+        return super().renewed()
+
+
+def test_a_step_judges_its_rollouts_as_they_end(base: Path, tmp_path: Path):
+    """With a chat model as judge; rollouts, rewards and rulings are those of an unhurried one."""
+    logs: list[list[pl.DataFrame]] = []
+    sent: list[list[str]] = []
+    for early in (True, False):
+        made = run_of(tmp_path / f"{early}", base, optimization=ONE_STEP, limits=PATIENT)
+        with SoundServer() as served, client(served.url, tmp_path / f"{early}.replies") as chat:
+            judge = Attentive(chat, load_judge_prompts())
+            asked: Any = judge if early else SimpleNamespace(engine=judge.engine, judge=judge.judge)
+            monitor = prepare(made, load_policy(made), asked, BagOfWordsEmbedder(), lambda _: None)
+            judge.monitor, judge.sampling = monitor, []
+            monitor.trainer.train()
+        assert early is (True in judge.sampling)
+        logs.append([read_log(made.folder, table) for table in TABLES])
+        sent.append(sorted(served.prompts))
+    assert all(one.equals(other) for one, other in zip(*logs, strict=True))
+    assert sent[0] == sent[1]
