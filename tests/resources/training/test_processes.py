@@ -77,7 +77,7 @@ def test_two_processes_score_whole_groups_once(base: Path, tmp_path: Path):
     ranks = sorted(one for one in child.stdout.splitlines() if one.startswith(("rank", "sampler")))
     # two steps in two batches each, full sets first; held-out claims before and after
     both = ["sampler 4 2.0"] * 2
-    assert ["rank 0 2 2 8 4321", "rank 1 2 0 0 4321", *both] == ranks
+    assert ["rank 0 2 2 9 4321", "rank 1 2 0 0 4321", *both] == ranks
     state = run.folder / "checkpoints" / "step-000002"
     logs = json.loads((state / "trainer_state.json").read_text("utf-8"))["log_history"]
     rollouts = read_log(run.folder, "rollouts")

@@ -39,7 +39,7 @@ from training_parts import (
 )
 
 KILLED = -signal.SIGKILL
-KILLS = {"report": (3, 2), "judge": (9, 4)}
+KILLS = {"report": (3, 2), "judge": (16, 4)}
 """A run dies when that step is reported, or while that batch is judged; its last checkpoint."""
 
 

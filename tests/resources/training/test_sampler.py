@@ -214,6 +214,7 @@ def test_where_transformers_samples_it_is_lean_and_nothing_is_compared(base: Pat
 # When a completion ends
 
 
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")  # peft's
 def test_ends_are_noted_while_others_are_sampled(still: TrainingMonitor):
     """The shortest first, none that the limit ends; the samples are those without notes."""
     trainer: Any = still.trainer
