@@ -213,14 +213,14 @@ def measure(
     """
     _check(columns, cut, has_dev=dev is not None)
     words, left_out = match_predictions(*files, columns)
-    names, claims = meanings(words, columns)
+    names, claims = meanings(words, columns, files[1][0].file)
     threshold, chosen = None, ""
     if dev is not None and cut is not None and cut.by is not None:
         # Conditions on the label are of the dev files, too; others tell the claims to score.
         of_label = re.compile(rf"{re.escape(columns.label)}\s*!?=")
         where = tuple(filter(of_label.match, columns.where))
         others, dev_left_out = match_predictions(*dev, replace(columns, where=where))
-        rows = meanings(others, columns)[1]
+        rows = meanings(others, columns, dev[1][0].file)[1]
         scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
         threshold, value = choose_threshold(
             scores, labels, cut.by, cut.candidates, inclusive=cut.inclusive
@@ -410,8 +410,10 @@ def match_predictions(
     return pl.DataFrame(claims, words_too, orient="row"), +left_out
 
 
-def meanings(words: pl.DataFrame, columns: Declared) -> tuple[tuple[str, ...], pl.DataFrame]:
-    """The classes, and the claims of ``match_predictions`` as ``CLAIMS``.
+def meanings(
+    words: pl.DataFrame, columns: Declared, file: str
+) -> tuple[tuple[str, ...], pl.DataFrame]:
+    """The classes, and the claims of ``match_predictions``, whose labels are in ``file``.
 
     The classes are ``TWO_WAY``, or the labels' words where these are more than two and not all
     known. A verdict of no class has the number of classes.
@@ -429,8 +431,8 @@ def meanings(words: pl.DataFrame, columns: Declared) -> tuple[tuple[str, ...], p
         place = {word: number for number, word in enumerate(names)}
     elif odd and (columns.given or len(labels) != len(TWO_WAY)):
         raise EvaluationError(
-            f"{columns.label}: {_counted(labels, odd)} means neither supported nor refuted; say "
-            f"which with --supported, --refuted, or --where '{columns.label}!=…'"
+            f"{file}, field {columns.label}: {_counted(labels, odd)} means neither supported nor "
+            f"refuted; say which with --supported, --refuted, or --where '{columns.label}!=…'"
         )
     elif not columns.given:
         _check_polarity(columns, labels, said, sides)
@@ -444,7 +446,8 @@ def meanings(words: pl.DataFrame, columns: Declared) -> tuple[tuple[str, ...], p
 
 
 def _counted(words: Mapping[str, int], shown: Iterable[str]) -> str:
-    return ", ".join(f"'{excerpt(word)}' ({words[word]:,})" for word in shown)
+    """Words with the number of their rows."""
+    return ", ".join(f"'{excerpt(word)}' (rows: {words[word]:,})" for word in shown)
 
 
 def _check_polarity(
