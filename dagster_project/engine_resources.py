@@ -39,7 +39,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]:
     """The resources; ``mapped``: for whole tables, so batches run where the settings say."""
-    paths, text, training = settings.paths, settings.text, settings.training
+    paths, text = settings.paths, settings.text
     here, of_models = (_mapper(settings, mapped=mapped, model=model) for model in (False, True))
     shared = _shared(settings)
 
@@ -51,11 +51,6 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
         fields |= (hosted if role.in_use else local) | {"endpoint": _endpoint(settings, role)}
         return _made(kind, shared | fields, **own)
 
-    jobs = TrainingJobs(
-        address=training.jobs,
-        gpus=float(settings.machine.on_gpu),
-        variables=job_variables(settings) if training.jobs else {},
-    )
     questions, silver = settings.questions, settings.silver
     thinks = silver.style == "openai" or silver.thinking == "on"
     return {
@@ -94,12 +89,19 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
         "judge": port(JudgeResource, settings.judge),
         "policy_trainer": _made(
             PolicyTrainerResource,
-            shared | dict(training) | {"jobs": jobs},
+            shared | dict(settings.training) | {"jobs": _jobs(settings)},
             module="dagster_project.worker",
         ),
         "evaluation_model": evaluation_model(settings),
         "mapper": MapperResource(choice=here),
     }
+
+
+def _jobs(settings: Settings) -> TrainingJobs:
+    """Where training runs, with the variables that its process needs there."""
+    address = settings.training.jobs
+    variables = job_variables(settings) if address else {}
+    return TrainingJobs(address=address, gpus=float(settings.machine.on_gpu), variables=variables)
 
 
 def _shared(settings: Settings) -> dict[str, Any]:

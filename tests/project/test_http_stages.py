@@ -154,8 +154,8 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
         assert not (tmp_path / "engine_results" / "decomposer").exists()  # one memory
         bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
         with closing(sqlite3.connect(tmp_path / "engine_results" / REPLIES_FILE)) as file, file:
+            file.execute("UPDATE replies SET digest = NULL")
             file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
-            file.execute("DELETE FROM checks")
         server.asked.clear()
         digests = set()
         for _ in range(2):
