@@ -194,5 +194,6 @@ def _elements(page: dict[str, Any]) -> dict[str, list[object]]:
             "table": (f"table_caption_{number}", [known.get("caption")]),
             "list": (name, [cell.get("value") for cell in cells]),
         }
-        elements.update([whole[kind]] if kind in whole else [])
+        if kind in whole:
+            elements.update([whole[kind]])
     return elements
