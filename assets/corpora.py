@@ -34,17 +34,14 @@ def corpus_assets(
         *((one, benchmark_of(one, benchmarks), load_source) for one in sources),
         *((one, source_of(one, sources), load_benchmark) for one in benchmarks),
     ]
-    # A user's copy has files of its own.
-    listed = [None if one.replaces else ACCESS.get(one.name) for one, _, _ in pairs]
-    return [
-        _corpus_asset(*pair, how_to_obtain(access))
-        for pair, access in zip(pairs, listed, strict=True)
-    ]
+    return [_corpus_asset(*pair) for pair in pairs]
 
 
 def _corpus_asset(
-    corpus: Source | Benchmark, other: Corpus | None, load: Loader, obtained: str
+    corpus: Source | Benchmark, other: Corpus | None, load: Loader
 ) -> dg.AssetsDefinition:
+    # A user's copy has files of its own.
+    obtained = how_to_obtain(None if corpus.replaces else ACCESS.get(corpus.name))
     said = {"terms of use": corpus.terms, "license": corpus.license} | _against_paper(corpus)
     metadata: dict[str, Any] = {**said, "homepage": dg.MetadataValue.url(corpus.homepage)}
     if isinstance(corpus, Source):

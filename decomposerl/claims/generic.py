@@ -13,7 +13,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Annotated, Self
@@ -34,6 +33,7 @@ from decomposerl.claims.source import (
     Source,
 )
 from decomposerl.errors import ConfigError
+from decomposerl.settings import mistakes
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _URL = re.compile(r"\s*(?:https?://|www\.)\S+\s*", re.IGNORECASE)
@@ -353,7 +353,8 @@ def parse_corpus_toml(text: str, where: str) -> tuple[Source, Benchmark | None]:
     try:
         spec = _Spec.model_validate(tomllib.loads(text))
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
+        lines = mistakes(error, _KEYS, "key of this file")
+        raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: not TOML: {error}") from error
     trained, tested = (
@@ -369,14 +370,3 @@ def parse_corpus_toml(text: str, where: str) -> tuple[Source, Benchmark | None]:
     if not tested:
         return source, None
     return source, Benchmark.from_source(source, *tested, in_domain=bool(trained))
-
-
-def _mistakes(error: ValidationError) -> Iterator[str]:
-    for mistake in error.errors(include_url=False):
-        key, said = ".".join(map(str, mistake["loc"])), mistake["msg"].removeprefix("Value error, ")
-        if mistake["type"] == "extra_forbidden":
-            names = {whole.rpartition(".")[2]: whole for whole in reversed(_KEYS)}
-            near = get_close_matches(str(mistake["loc"][-1]), names, n=1)
-            said = "is no key of this file" + "".join(f"; did you mean {names[n]}?" for n in near)
-        said = "is missing" if mistake["type"] == "missing" else said
-        yield from (f"{key}: {line}".removeprefix(": ") for line in said.split("\n"))

@@ -197,12 +197,22 @@ def _rows(corpus: Corpus, files: CorpusFiles, file: NativeFile) -> Iterator[Draf
     counted.check(corpus.name, seen)
 
 
-Dropper = Callable[[NativeFile, Draft, Side | None], Drop | None]
-"""The reason against a sound row of a file, if any, from the side of its label."""
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """The files on disk that a source (``training``) and its benchmark (``testing``) read.
+
+    Each is in the form that is read. Of the files in ``divided`` the rows with a document that is
+    ``held_out`` are the benchmark's, the others the source's.
+    """
+
+    training: tuple[NativeFile, ...] = ()
+    testing: tuple[NativeFile, ...] = ()
+    divided: frozenset[NativeFile] = frozenset()
+    held_out: frozenset[str] = frozenset()
 
 
 class ClaimCollector:
-    """Rows of one corpus while it is read; ``stage`` is the asset.
+    """Rows of one corpus while it is read as planned; its ``stage`` is the asset.
 
     Columns are plain lists until the end, because a frame per row would cost minutes. With a
     ``sink`` claims are handed on as they come, ``HANDED_ON`` rows at a time, and not kept; of each,
@@ -210,11 +220,15 @@ class ClaimCollector:
     rows.
     """
 
-    def __init__(self, corpus: Corpus, settings: LoadSettings, sink: Sink | None = None) -> None:
-        tested = isinstance(corpus, Benchmark)
-        self.stage = f"{'benchmark' if tested else 'claims'}/{corpus.name}"
-        self._table = BENCHMARK_CLAIMS if tested else CLAIMS
-        self._corpus, self._settings, self._sink, self._handed_on = corpus, settings, sink, 0
+    def __init__(
+        self, corpus: Corpus, plan: SplitPlan, settings: LoadSettings, sink: Sink | None = None
+    ) -> None:
+        self._trains = isinstance(corpus, Source)
+        self._read = plan.training if self._trains else plan.testing
+        self.stage = f"{'claims' if self._trains else 'benchmark'}/{corpus.name}"
+        self._table = CLAIMS if self._trains else BENCHMARK_CLAIMS
+        self._corpus, self._plan, self._settings = corpus, plan, settings
+        self._sink, self._handed_on = sink, 0
         self._claims: list[tuple[object, ...]] = []
         self._drops: list[tuple[object, ...]] = []
         self._rejects: dict[Reject, None] = {}  # an ordered set
@@ -224,11 +238,11 @@ class ClaimCollector:
         self._seen: dict[tuple[str | None, str, str], tuple[int, str, bool]] = {}
         self._claim_ids: dict[str, int] = {}
 
-    def read(self, files: CorpusFiles, read: Sequence[NativeFile], drop: Dropper) -> LoadedClaims:
+    def read(self, files: CorpusFiles) -> LoadedClaims:
         """Read and check every row of the files."""
         corpus, most = self._corpus, self._settings.max_evidence_bytes
-        needed, status = isinstance(corpus, Source), "ok" if read else "not_available"
-        for file in read:
+        status = "ok" if self._read else "not_available"
+        for file in self._read:
             self._file += 1
             self._selection, self._rows_of_id = file.selection, {}  # ids are unique in a file
             empty = True
@@ -236,16 +250,29 @@ class ClaimCollector:
                 empty, outcome = False, row
                 if isinstance(row, Draft):
                     outcome = check_draft(
-                        row, corpus.labels, label_needed=needed, max_evidence_bytes=most
+                        row, corpus.labels, label_needed=self._trains, max_evidence_bytes=most
                     )
                 if isinstance(outcome, Reject):
                     self.reject(outcome)
                 else:
                     native = outcome.native_label
                     side = None if native is None else corpus.labels.side(native)
-                    self.record(outcome, side, drop(file, outcome, side))
+                    self.record(outcome, side, self._unwanted(file, outcome, side))
             status = "empty" if empty else status
-        return self.loaded(read, status)
+        return self.loaded(status)
+
+    def _unwanted(self, file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
+        """The reason against a sound row; a test set keeps rows without a label or evidence."""
+        if self._trains and apply_rule(side or "middle", self._settings.label_rule) is None:
+            return Drop("label_rule", "no_verdict" if side == "no_verdict" else "middle_class")
+        if row.left_out is not None:
+            return Drop("readings", row.left_out)
+        if self._trains and not row.passages:
+            return Drop("evidence", row.no_evidence)
+        tested = not self._plan.held_out.isdisjoint(documents_of(row))
+        if file in self._plan.divided and tested == self._trains:
+            return Drop("holdout", "held_out_document" if tested else "training_document")
+        return None
 
     def reject(self, reject: Reject) -> None:
         """Quarantine a row; a fault of a support file counts once however often it occurs."""
@@ -302,7 +329,7 @@ class ClaimCollector:
             self._handed_on += len(self._claims)
             self._claims = []
 
-    def loaded(self, read: Sequence[NativeFile], status: str) -> LoadedClaims:
+    def loaded(self, status: str) -> LoadedClaims:
         """The rows collected from the files that were read; a sink gets the rest now.
 
         Raises:
@@ -314,8 +341,8 @@ class ClaimCollector:
         drops = DROPS.conform(pl.DataFrame(self._drops, schema=DROPS.schema, orient="row"))
         rows_read = self._handed_on + len(self._claims) + len(self._drops)
         rows_read += sum(reject.row > 0 for reject in self._rejects)
-        names = tuple(dict.fromkeys(file.path for file in read))
-        unread = {file.path: file.also for file in read if file.also}
+        names = tuple(dict.fromkeys(file.path for file in self._read))
+        unread = {file.path: file.also for file in self._read if file.also}
         loaded = LoadedClaims(self._frame(), drops, rejects, rows_read, status, names, unread)
         if loaded.reject_share > most:
             raise TooManyRejects(_refusal(name, loaded, most), rejects)
@@ -345,29 +372,18 @@ def _refusal(name: str, loaded: LoadedClaims, most: float) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SplitPlan:
-    """Existing files by role, each in the form that is read.
-
-    ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
-    ``claim_lists`` by the benchmark; where they ``split`` the shared files, those are in
-    ``training``, too.
-    """
-
-    training: tuple[NativeFile, ...]
-    extra: tuple[NativeFile, ...]
-    evaluation: tuple[NativeFile, ...]
-    shared: tuple[NativeFile, ...]
-    claim_lists: tuple[NativeFile, ...]
-    split: bool
-
-
-def plan_split(source: Source | None, benchmark: Benchmark | None, files: CorpusFiles) -> SplitPlan:
-    """Give every file on disk its role."""
+def plan_split(
+    source: Source | None, benchmark: Benchmark | None, files: CorpusFiles, holdout_share: float
+) -> SplitPlan:
+    """Give every file on disk its role, and the documents of shared ones to a side."""
 
     def present(corpus: Corpus | None, role: str) -> tuple[NativeFile, ...]:
         forms = (in_form(files.exists, file) for file in getattr(corpus, role, ()))
         return tuple(file for file in forms if files.exists(file.path))
+
+    def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
+        rows = (row for file in wanted for row in _rows(corpus, files, file))
+        return (row for row in rows if isinstance(row, Draft))
 
     training, extra = present(source, "files"), present(source, "extra")
     evaluation, lists = present(benchmark, "files"), present(benchmark, "claim_lists")
@@ -379,8 +395,19 @@ def plan_split(source: Source | None, benchmark: Benchmark | None, files: Corpus
     if benchmark and any(_can_test(benchmark, files, file) for file in evaluation if shared):
         shared = ()
     own = tuple(file for file in training if file.path not in {one.path for one in shared})
-    split = bool(training) and not own
-    return SplitPlan(training if split else own, extra, evaluation, shared, lists, split)
+    split = training if not own else ()  # both read the shared files
+    held_out = frozenset[str]()
+    if source and benchmark and shared:
+        # By both readers, so that a document named by either one counts.
+        rows = [*drafts(benchmark, shared), *drafts(source, split)]
+        share = holdout_share if split else None
+        held_out = split_by_document(rows, drafts(source, extra), share)
+    return SplitPlan(
+        (*(own or split), *extra),
+        (*evaluation, *shared, *lists),
+        frozenset((*extra, *split, *(shared if split else ()))),
+        held_out,
+    )
 
 
 def _can_test(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
@@ -453,24 +480,10 @@ def load_source(
         ConfigError: the corpus lacks the reading that ``settings.readings`` chooses.
     """
     benchmark, trained = _read_as(benchmark, settings), _read_as(source, settings)
-    collector = ClaimCollector(trained or source, settings, sink)
     if trained is None:
-        return collector.loaded((), "off_by_terms")
-    plan = plan_split(trained, benchmark, files)
-    holdout = _holdout(plan, trained, benchmark, files, settings)
-    split = {*plan.extra, *(plan.training if plan.split else ())}
-
-    def drop(file: NativeFile, row: Draft, side: Side | None) -> Drop | None:
-        if apply_rule(side or "middle", settings.label_rule) is None:
-            return Drop("label_rule", "no_verdict" if side == "no_verdict" else "middle_class")
-        if row.left_out is not None:
-            return Drop("readings", row.left_out)
-        if not row.passages:
-            return Drop("evidence", row.no_evidence)
-        held_out = file in split and not holdout.isdisjoint(documents_of(row))
-        return Drop("holdout", "held_out_document") if held_out else None
-
-    return collector.read(files, (*plan.training, *plan.extra), drop)
+        return ClaimCollector(source, SplitPlan(), settings, sink).loaded("off_by_terms")
+    plan = plan_split(trained, benchmark, files, settings.holdout_share)
+    return ClaimCollector(trained, plan, settings, sink).read(files)
 
 
 def load_benchmark(
@@ -491,18 +504,8 @@ def load_benchmark(
         TooManyRejects, SourceFileError, ConservationError, ConfigError: as for ``load_source``.
     """
     benchmark, source = read_as(benchmark, settings.readings), _read_as(source, settings)
-    plan = plan_split(source, benchmark, files)
-    held_out = _holdout(plan, source, benchmark, files, settings) if plan.split else frozenset()
-
-    def drop(file: NativeFile, row: Draft, _: Side | None) -> Drop | None:
-        if row.left_out is not None:
-            return Drop("readings", row.left_out)
-        split = plan.split and file in plan.shared
-        trained = split and held_out.isdisjoint(documents_of(row))
-        return Drop("holdout", "training_document") if trained else None
-
-    tested = (*plan.evaluation, *plan.shared, *plan.claim_lists)
-    loaded = ClaimCollector(benchmark, settings).read(files, tested, drop)
+    plan = plan_split(source, benchmark, files, settings.holdout_share)
+    loaded = ClaimCollector(benchmark, plan, settings).read(files)
     doubtful = doubtful_claims(benchmark, loaded.claims, files)
     if sink is not None:
         sink(loaded.claims)
@@ -513,24 +516,3 @@ def _read_as(corpus: AnyCorpus | None, settings: LoadSettings) -> AnyCorpus | No
     """The corpus in the chosen reading; None for one that its terms keep out of training."""
     off = None if settings.allow_training_off else getattr(corpus, "training_off", None)
     return None if corpus is None or off else read_as(corpus, settings.readings)
-
-
-def _holdout(
-    plan: SplitPlan,
-    source: Source | None,
-    benchmark: Benchmark | None,
-    files: CorpusFiles,
-    settings: LoadSettings,
-) -> frozenset[str]:
-    """The test documents that source and benchmark agree on; none where no file is shared."""
-    if benchmark is None or source is None or not plan.shared:
-        return frozenset()
-
-    def drafts(corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
-        rows = (row for file in wanted for row in _rows(corpus, files, file))
-        return (row for row in rows if isinstance(row, Draft))
-
-    # Both readers read the shared files, so that a document named by either one counts.
-    shared = [*drafts(benchmark, plan.shared), *drafts(source, plan.training if plan.split else ())]
-    share = settings.holdout_share if plan.split else None
-    return split_by_document(shared, drafts(source, plan.extra), share)

@@ -33,6 +33,7 @@ from decomposerl.baselines.method import Protocol
 from decomposerl.endpoint import Count, Endpoint, is_path
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
+from decomposerl.settings import mistakes
 
 TRACE, VERIFIER, QUESTIONS = "trace", "verifier", "questions"
 DECOMPOSED = ("chen_2024", "claimdecomp")
@@ -258,14 +259,16 @@ def parse_systems_toml(
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: not TOML: {error}") from error
     entries, problems = list[SystemEntry](), list[str]()
+    fields = sorted(SystemEntry.model_fields.keys() - {"name"})
     for name, table in tables.items():
         try:
             entry = _entry(name, table)
             entries.append(entry)
-            mistakes = _unknown(entry, methods, recipes, variables)
-            problems += [f"[{name}] {mistake}" for mistake in mistakes]
+            unknown = _unknown(entry, methods, recipes, variables)
+            problems += [f"[{name}] {line}" for line in unknown]
         except ValidationError as error:
-            problems += [f"[{name}] {mistake}" for mistake in _mistakes(error)]
+            lines = mistakes(error, fields, "field of an entry")
+            problems += [f"[{name}] {line}" for line in lines]
         except ConfigError as error:
             problems.append(str(error))
     if problems:
@@ -325,22 +328,8 @@ def _unknown(
         )
 
 
-def _mistakes(error: ValidationError) -> Iterator[str]:
-    for mistake in error.errors(include_url=False, include_input=False):
-        field = ".".join(str(part) for part in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ")
-        if mistake["type"] == "extra_forbidden":
-            yield f"{field}: is no field of an entry{_near(field, SystemEntry.model_fields)}"
-        elif mistake["type"] == "missing":
-            yield f"{field}: is missing"
-        elif not mistake["loc"]:
-            yield from message.split("\n")
-        else:
-            yield f"{field}: {message}"
-
-
 def _near(word: str, names: Collection[str]) -> str:
-    near = get_close_matches(word, [name for name in names if name != "name"], 1, _ALIKE)
+    near = get_close_matches(word, names, 1, _ALIKE)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(names))}"
 
 

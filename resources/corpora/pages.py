@@ -72,6 +72,7 @@ class SqlitePages:
         self._lock = threading.Lock()
         self._page = lru_cache(CACHED_PAGES)(self._lookup)
         self._json = lru_cache(CACHED_PAGES)(_parsed)
+        self._elements = lru_cache(CACHED_PAGES)(lambda page: _elements(self._json(page)))
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The page's sentences, index = native sentence number; None if there is no page.
@@ -100,7 +101,8 @@ class SqlitePages:
             DamagedPage: the page exists but cannot be read.
         """
         page = self._page(title) if self.layout == "feverous" else None
-        return None if page is None else _feverous_element(self._json(page), element_id)
+        elements = {} if page is None else self._elements(page)
+        return "\n".join(map(_clean, elements[element_id])) if element_id in elements else None
 
     def _recognised(self) -> str:
         tables = dict(self._connection.execute("SELECT name, type FROM sqlite_master"))
@@ -176,36 +178,22 @@ def _clean(value: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:
-    match element_id.removeprefix("header_").split("_"):
-        case ["sentence", _]:
-            return _clean(page[element_id]) if element_id in page else None
-        case ["section", _]:
-            return _value(page[element_id]) if element_id in page else None
-        case ["table", "caption", number]:
-            table = f"table_{number}"
-            return _clean(_object(page[table]).get("caption")) if table in page else None
-        case ["list", _]:
-            items = (item for item in _list(page, element_id, "list") if isinstance(item, dict))
-            return "\n".join(map(_value, items)) if element_id in page else None
-        case ["item", number, _]:
-            entries = _list(page, f"list_{number}", "list")
-        case ["cell", number, _, _]:
-            rows = _list(page, f"table_{number}", "table")
-            entries = [cell for row in rows if isinstance(row, list) for cell in row]
-        case _:
-            return None
-    return next((_value(one) for one in entries if _object(one).get("id") == element_id), None)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _value(entry: object) -> str:
-    return _clean(_object(entry).get("value"))
-
-
-def _list(page: dict[str, Any], entry: str, key: str) -> list[object]:
-    value = _object(page.get(entry)).get(key)
-    return value if isinstance(value, list) else []
+def _elements(page: dict[str, Any]) -> dict[str, list[object]]:
+    """The texts of each element of a FEVEROUS page by its id; several are the lines of one."""
+    elements: dict[str, list[object]] = {}
+    for name, entry in page.items():
+        kind, _, number = name.rpartition("_")
+        known = entry if isinstance(entry, dict) else {}
+        rows = known[kind] if isinstance(known.get(kind), list) else []
+        cells = [cell for row in rows for cell in (row if isinstance(row, list) else [row])]
+        cells = [cell for cell in cells if isinstance(cell, dict)]
+        elements |= {str(cell.get("id")): [cell.get("value")] for cell in cells}
+        whole: dict[str, tuple[str, list[object]]] = {
+            "sentence": (name, [entry]),
+            "section": (name, [known.get("value")]),
+            "table": (f"table_caption_{number}", [known.get("caption")]),
+            "list": (name, [cell.get("value") for cell in cells]),
+        }
+        if kind in whole:
+            elements.update([whole[kind]])
+    return elements

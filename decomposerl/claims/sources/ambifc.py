@@ -12,37 +12,34 @@ label) with the passages of all pages, and the claim's text stands for its id an
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from decomposerl.claims.claim import Draft, Reject, short_digest
-from decomposerl.claims.fields import NativeRow, leave_out, non_blank, read_each
+from decomposerl.claims.fields import NativeRow, each_row, non_blank, read_joined
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
 _PASSAGE_ID = re.compile(r"\S+\.jsonl(?::\d+)+")  # such as newwiki.jsonl:5166:0:0
 
 
-def read(
-    files: CorpusFiles, file: NativeFile, *, by_passage: bool = False
-) -> Iterator[Draft | Reject]:
-    """One draft a (claim_id, wiki_page, label), in order of first appearance, or one a line.
+def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a (claim_id, wiki_page, label), in order of first appearance.
 
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
-    groups: dict[str, list[Draft]] = {}
-    for line in read_each(files, file, _line):
-        if isinstance(line, Reject):
-            yield line
-        else:
-            name = f"{line.native_id}:{line.row}" if by_passage else line.native_id
-            groups.setdefault(name, []).append(line)
-    for name, (first, *more) in groups.items():
-        leave_out(files, more)
-        joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
-        passages = tuple(joined) if more else first.passages
-        yield replace(first, native_id=name, passages=passages)
+    return read_joined(files, file, lambda row: _line(row).native_id, _joined)
+
+
+def _joined(rows: Sequence[NativeRow]) -> Draft:
+    first, *more = map(_line, rows)
+    joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
+    return replace(first, passages=tuple(joined)) if more else first
+
+
+def _passage(row: NativeRow) -> Draft:
+    line = _line(row)
+    return replace(line, native_id=f"{line.native_id}:{line.row}")
 
 
 def _line(row: NativeRow) -> Draft:
@@ -75,4 +72,4 @@ def _sentences(row: NativeRow) -> tuple[str, ...]:
     return non_blank(sentence_passages(passage), "wiki_passage")
 
 
-READERS = {"default": read, "passages": partial(read, by_passage=True)}
+READERS = {"default": read, "passages": each_row(_passage)}
