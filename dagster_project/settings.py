@@ -180,6 +180,12 @@ class Chat(Role):
     engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
     thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")
 
+    @model_validator(mode="after")
+    def _is_at_an_endpoint(self) -> Self:
+        if self.runs in {"server", "in_process"}:
+            raise ValueError("runs: nothing is started for it: 'endpoint', or 'vllm' at base_url")
+        return self
+
 
 class Judge(Chat):
     """The judge of the rewards."""

@@ -197,7 +197,8 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
 
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
     if (entry.place == "endpoint") != bool(entry.base_url):
-        yield f"base_url: runs = '{entry.place}' {'has no' if entry.base_url else 'needs a'} URL"
+        runs = entry.runs or entry.place
+        yield f"base_url: runs = '{runs}' {'has no' if entry.base_url else 'needs a'} URL"
     if entry.adapter and is_path(entry.adapter) and entry.adapter_revision:
         yield "adapter_revision: a folder has none"
     if entry.adapter and not is_path(entry.adapter) and not entry.adapter_revision:

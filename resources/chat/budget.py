@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Self
@@ -215,7 +215,7 @@ class Budget:
     def __init__(self, endpoint: Endpoint, counts: Counts) -> None:
         """``counts`` accounts usage and is what the ceilings are compared with."""
         self._ceilings, self._price, self._counts = endpoint, endpoint.price or Price(), counts
-        self._in_flight: list[Usage] = []
+        self._in_flight, self._reserved = 0, Usage(0, 0)
         self._settled = asyncio.Event()
         self.spent_at = ""
         """The ceiling that stopped the run, empty while none has."""
@@ -226,20 +226,20 @@ class Budget:
         Waits while requests in flight may leave room. After the first refusal every later request
         is refused at once.
         """
-        while not self.spent_at and (reached := self._reached([*self._in_flight, expected])):
+        while not self.spent_at and (reached := self._reached(expected)):
             if not self._in_flight:
                 self.spent_at = reached
                 break
             self._settled.clear()
             await self._settled.wait()
         if not self.spent_at:
-            self._in_flight.append(expected)
+            self._book(expected, 1)
             self._counts.add(calls=1)
         return not self.spent_at
 
     def retry(self) -> str:
         """Count one more call of a reserved request; else the ceiling that refuses it."""
-        reached = self._reached(self._in_flight)
+        reached = self._reached(Usage(0, 0))
         if not reached:
             self._counts.add(calls=1, retries=1)
         return reached
@@ -257,17 +257,25 @@ class Budget:
     def release(self, expected: Usage, *, sent: bool) -> None:
         """Free the reservation of a request, which may never have been sent."""
         self._counts.add(calls=0 if sent else -1)
-        self._in_flight.remove(expected)
+        self._book(expected, -1)
         self._settled.set()
+
+    def _book(self, expected: Usage, sign: int) -> None:
+        booked = self._reserved
+        self._in_flight += sign
+        self._reserved = Usage(
+            booked.prompt_tokens + sign * expected.prompt_tokens,
+            booked.completion_tokens + sign * expected.completion_tokens,
+        )
 
     def _money(self, usage: Usage) -> float:
         return self._price.dollars(usage.prompt_tokens, usage.completion_tokens)
 
-    def _reached(self, reserved: Sequence[Usage]) -> str:
-        """The ceiling that one more call would exceed if all reserved ones use their estimates."""
+    def _reached(self, expected: Usage) -> str:
+        """The ceiling that a call would exceed if all in flight use their estimates."""
         most, used = self._ceilings, self._counts
-        tokens = used.tokens + sum(each.tokens for each in reserved)
-        money = used.money + sum(map(self._money, reserved))
+        tokens = used.tokens + self._reserved.tokens + expected.tokens
+        money = used.money + self._money(self._reserved) + self._money(expected)
         if most.calls and used.calls + 1 > most.calls:
             return f"ceiling of {most.calls:,} calls"
         if most.tokens and tokens > most.tokens:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice
+from threading import Event
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
@@ -41,9 +42,13 @@ class FailurePolicy:
     missing answers that nobody notices.
     """
 
-    def __init__(self, most_unanswered: float) -> None:
-        """``most_unanswered`` is a share, 0..1; at 1 no share is too large."""
+    def __init__(self, most_unanswered: float, heard: Event | None = None) -> None:
+        """``most_unanswered`` is a share, 0..1; at 1 no share is too large.
+
+        ``heard`` is another caller's ``helped``, set when this one is answered.
+        """
         self.most_unanswered = most_unanswered
+        self.helped, self._heard = Event(), heard or Event()
         self._requests = self._stored = self._answered = 0
         self._lasting, self._given_up = "", False
         self.failures: Counter[str] = Counter()
@@ -58,6 +63,8 @@ class FailurePolicy:
             if not isinstance(one, ChatFailure):
                 self._stored += one.cached
                 self._answered += not one.cached
+                if not one.cached:
+                    self._heard.set()
                 continue
             self.failures[one.reason] += 1
             self.examples.setdefault(one.reason, one.detail)
@@ -84,8 +91,9 @@ class FailurePolicy:
     def _why_stop(self) -> str:
         if self.failures["budget"]:
             return f"stopped at the {self.examples['budget']} of one run, as it was set to do"
-        # A stored reply does not show that the endpoint answers today.
-        if self._lasting and (self._given_up or not self._answered):
+        # A stored reply does not show that the endpoint answers today, unless a helper got it.
+        unheard = not self._answered and not self.helped.is_set()
+        if self._lasting and (self._given_up or unheard):
             return f"the endpoint answers no request ({self._lasting})"
         reasons = "; ".join(
             f"{reason} {times} times, for example: {self.examples[reason]}"
@@ -122,10 +130,11 @@ class ChatEngine(Generic[Item]):
     def renewed(self) -> Self:
         """The engine over the same client, so with its limits, and with counts of its own.
 
-        For one of several callers in threads: an outage that one met does not stop the next.
+        For one of several callers in threads: an outage that one met does not stop the next. A
+        reply that one got shows this engine, which finds it stored, that the endpoint answers.
         """
-        own = copy(self)
-        own._policy = FailurePolicy(self._policy.most_unanswered)  # noqa: SLF001 - its own class
+        own, known = copy(self), self._policy
+        own._policy = FailurePolicy(known.most_unanswered, known.helped)  # noqa: SLF001 - its own class
         own.calls = own.hits = 0
         return own
 

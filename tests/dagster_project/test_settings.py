@@ -213,6 +213,7 @@ WRONG_FILES = [
     ("judge = 3", "[judge]", "dictionary"),
     ("[judge\nkey = 'hidden7391'", "line 1", "TOML"),
     ("[machine]\nmapper = 'http://hidden7391'", "[machine] mapper", "in_process"),
+    ("[judge]\nruns = 'server'", "[judge]", "runs: nothing is started"),
     ("a = " + "[" * 9_000, "no TOML", "too deep"),
 ]
 

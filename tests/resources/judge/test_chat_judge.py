@@ -119,6 +119,13 @@ def test_an_endpoint_that_never_answers_is_an_error():
             judge.judge([COVERAGE])
 
 
+def test_what_another_was_answered_shows_that_the_endpoint_answers(tmp_path: Path):
+    """A filter's 403 is one failed call where all others were answered before, in a thread."""
+    with served_judge([ONE], Answer(403, {}, b"{}"), tmp_path) as (_, judge):
+        assert [Ruling(True)] == judge.renewed().judge([ANSWERABLE])
+        assert [Ruling(True), Ruling(None, "refused")] == judge.judge([ANSWERABLE, COVERAGE])
+
+
 def test_a_call_that_the_endpoint_failed_is_made_again_at_the_end():
     """Three attempts fail, the rest of the batch is ruled on, then the call is: nothing is lost."""
     for fault in (server.BROKEN, server.BUSY, server.CUT):
