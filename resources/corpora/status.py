@@ -52,9 +52,9 @@ def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[s
 
 
 def differing_files(root: Path, access: Access) -> dict[str, str]:
-    """The files in the folder that are not as large as published: damaged, or another version.
+    """The files in the folder that are not as large as published, each with a phrase that says so.
 
-    Each with both sizes. A file with a recorded checksum is right where it has that one. Packed
+    A file with a recorded checksum is right where it has that one. Packed
     files, members of archives and files without a published size are not looked at.
     """
     differing, recorded = {}, dict[str, str]()
@@ -64,7 +64,7 @@ def differing_files(root: Path, access: Access) -> dict[str, str]:
         target = root / one.name
         said = _size_difference(one, target) if not one.archive and target.is_file() else ""
         if said and (one.name not in recorded or file_sha256(target) != recorded[one.name]):
-            differing[one.name] = said
+            differing[one.name] = f"is damaged or another version: {said}"
     return differing
 
 
@@ -105,7 +105,7 @@ def corpora_checks(root: Path | None) -> Iterator[ReadinessCheck]:
 def _lacks(root: Path, access: Access) -> Iterator[ReadinessCheck]:
     """A note on the files that are not there or differ; page databases once the claims are."""
     absent, differing = missing_files(root, access), differing_files(root, access)
-    lacking = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
+    lacking = list(map(" ".join, differing.items()))
     if absent:
         shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
         said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"
