@@ -30,11 +30,10 @@ def corpus_assets(
     sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[dg.AssetsDefinition]:
     """One asset per source, then one per benchmark, in order; a source may share files with one."""
-    pairs: list[tuple[Source | Benchmark, Corpus | None, Loader]] = [
-        *((one, benchmark_of(one, benchmarks), load_source) for one in sources),
-        *((one, source_of(one, sources), load_benchmark) for one in benchmarks),
+    return [
+        *(_corpus_asset(one, benchmark_of(one, benchmarks), load_source) for one in sources),
+        *(_corpus_asset(one, source_of(one, sources), load_benchmark) for one in benchmarks),
     ]
-    return [_corpus_asset(*pair) for pair in pairs]
 
 
 def _corpus_asset(

@@ -4,7 +4,6 @@ Reads the profile from the environment. Every error of this project is one red l
 Only commands that open engines or start a run import Dagster, so the others start fast.
 """
 
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Annotated
 
@@ -75,14 +74,15 @@ def sources(as_json: JsonOption = False) -> None:
     given = settings.paths.corpora
     folder = given or settings.paths.data / "sample" / fingerprint()
     exists = FolderCorpora(given).exists if given else sample.paths().__contains__
-    rows = corpora_status(exists, sources_for(settings), benchmarks_for(settings))
+    rows = list(corpora_status(exists, (*sources_for(settings), *benchmarks_for(settings))))
     if as_json:
-        print_json([asdict(row) for row in rows])
+        print_json(rows)
         return
     cells = []
     for row in rows:
-        files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
-        cells.append((row.name, row.use, files, row.license, row.terms))
+        there = len(row["present"])
+        files = f"{there} of {there + len(row['missing'])} files"
+        cells.append((row["name"], row["use"], files, row["license"], row["terms"]))
     print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
     where, later = ("corpora", False) if given else ("bundled sample", not folder.is_dir())
     print_text(f"{where}: {folder}{', which the first run writes' * later}")

@@ -126,10 +126,8 @@ def _list(chosen: "Sequence[Access]", folder: Path | None, *, as_json: bool) -> 
             differing = differing_files(folder, access)
             there = str(wanted - len(missing_files(folder, access)) - len(differing))
             for path, why in differing.items():
-                print_note(
-                    f"{folder / path} is damaged or another version: {why}; move it away, then "
-                    f"{access.command(pages=False)}"
-                )
+                command = access.command(pages=False)
+                print_note(f"{folder / path} {why}; move it away, then {command}")
         files, licence = f"{there} of {wanted}", access.corpus.license
         rows.append((access.name, access.obtained, files, size_text(access), licence))
     print_columns(("corpus", "obtained", "files", "size", "licence"), rows)

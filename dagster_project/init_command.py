@@ -132,6 +132,8 @@ def _chosen_reading(unclear: "UnclearPolarity") -> "dict[Side, list[str]]":
 
 
 def _refuse_taken(name: str, target: Path, folder: Path) -> None:
+    if Path(name).name != name or name == "..":  # nothing is laid out elsewhere
+        raise ConfigError(f"the folder '{name}' is not below the corpora folder; choose a name")
     if os.path.lexists(target):
         raise ConfigError(f"{target} is there already; edit it, or choose another name")
     settings = read_settings().with_paths(corpora=folder)

@@ -40,10 +40,11 @@ from decomposerl.errors import ConfigError
 _STATED, _NOT_STATED = ("license", "terms", "homepage"), {"", "not stated"}
 Table = Mapping[str, Any]
 
-TABLES: Mapping[str, Mapping[str, Table]] = tomllib.loads(
+TABLES: dict[str, Mapping[str, Table]] = tomllib.loads(
     files(__package__).joinpath("corpora.toml").read_text("utf-8")
 )
 """By ``sources`` and ``benchmarks``, then by name: what is known of a corpus beside its reader."""
+_PAPER = TABLES.pop("paper")
 
 
 def _file(table: Table) -> NativeFile:
@@ -148,7 +149,7 @@ PAPER_COUNTS: Mapping[str, PaperCounts] = {
     name: PaperCounts(**table["paper"]) for name, table in TABLES["sources"].items()
 }
 """By the catalogue's name, in the order of the paper's table."""
-PAPER_TOTAL = PaperCounts(155_506, 24_355, 17_328, 5_464)
+PAPER_TOTAL = PaperCounts(**_PAPER["total"])
 """The table's last line, as printed."""
 
 
@@ -186,13 +187,7 @@ DIFFERENCES: Mapping[str, Difference] = {
     if "difference" in table
 }
 """Of each source, and of the test set whose files are not the paper's alone."""
-STAGE_REASONS: Mapping[str, str] = {
-    "difficulty": "The rows before it differ, and so may verifier and token counter; the paper's "
-    "overlap threshold is unknown.",
-    "deduplicated": "The rows before it differ, and so may embedder, duplicate search (here exact, "
-    "there MinHash), the test sets on disk and the model that asks the questions.",
-    "final": "Budgets per source follow from the rows before; long evidence is added from them.",
-}
+STAGE_REASONS: Mapping[str, str] = _PAPER["reasons"]
 """By field of ``PaperCounts`` after ``raw``: why rows differ, whichever source."""
 
 

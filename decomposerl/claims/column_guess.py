@@ -30,13 +30,9 @@ _NAMES: Mapping[Role, list[str]] = _WORDS["columns"]
 _SIDE_OF: Mapping[str, Side] = {
     label: side for side, labels in _WORDS["labels"].items() for label in labels
 }
-_BAD = re.compile(
-    r"hallucinat|fake|false|error|contradict|refut|wrong|mislead|fabricat|rumou?r|hoax|violat"
-    r"|(?:mis|dis)info|(?:un|in|not_|non_)(?:support|faith|accura|consist|correct|attribut"
-    r"|ground|verif|factual|entail|true|valid)"
+_BAD, _GOOD, _SCALE = (
+    re.compile("|".join(_WORDS["polarity"][kind])) for kind in ("bad", "good", "scale")
 )
-_GOOD = re.compile(r"support|tru|entail|consist|faith|fact|accura|correct|attribut|ground")
-_SCALE = re.compile(r"verdict|rating|veracity")
 _TRUTH = frozenset({"true", "false"})
 _ANSWERS = _TRUTH | {"yes", "no", "0", "1", "y", "n", "t", "f"}
 _DEPTH, _MOST_LABELS, _LABEL_CHARS, _NAMED, _UNNAMED = 3, 50, 60, 20, 1_000

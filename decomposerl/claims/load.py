@@ -244,7 +244,7 @@ class ClaimCollector:
         status = "ok" if self._read else "not_available"
         for file in self._read:
             self._file += 1
-            self._selection, self._rows_of_id = file.selection, {}  # ids are unique in a file
+            self._rows_of_id = {}  # ids are unique in a file
             empty = True
             for row in _rows(corpus, files, file):
                 empty, outcome = False, row
@@ -255,9 +255,7 @@ class ClaimCollector:
                 if isinstance(outcome, Reject):
                     self.reject(outcome)
                 else:
-                    native = outcome.native_label
-                    side = None if native is None else corpus.labels.side(native)
-                    self.record(outcome, side, self._unwanted(file, outcome, side))
+                    self.record(file, outcome)
             status = "empty" if empty else status
         return self.loaded(status)
 
@@ -279,26 +277,26 @@ class ClaimCollector:
         safe = replace(reject, field=excerpt(reject.field), detail=excerpt(reject.detail))
         self._rejects[safe] = None
 
-    def record(self, row: Draft, side: Side | None, drop: Drop | None) -> None:
+    def record(self, file: NativeFile, row: Draft) -> None:
         """Collect a sound row as a claim or a drop, or reject it as a duplicate.
 
-        ``side`` is that of its label, None where the corpus gives none. A native id may occur once
-        in a file, though one native row may give several claims under it. A row of a later file
-        with the id, claim and subset of an earlier one is a repeat, unless only the later one has
-        evidence text, or a reading left the earlier out. A row of a ``NativeFile.selection`` counts
-        as one of the corpus without subset.
+        A native id may occur once in a file, though one native row may give several claims under
+        it. A row of a later file with the id, claim and subset of an earlier one is a repeat,
+        unless only the later one has evidence text, or a reading left the earlier out. A row of a
+        ``NativeFile.selection`` counts as one of the corpus without subset.
         """
-        name, rule = self._corpus.name, self._settings.label_rule
-        identity = row.claim_id(name)
+        name, rule, native = self._corpus.name, self._settings.label_rule, row.native_label
+        side = None if native is None else self._corpus.labels.side(native)
+        drop, identity = self._unwanted(file, row, side), row.claim_id(name)
         earlier_row = self._rows_of_id.setdefault(row.native_id, row.row)
         if earlier_row != row.row or self._claim_ids.get(identity) == self._file:
             detail = f"{row.native_id} stood in row {earlier_row}"
             self.reject(Reject(row.file, row.row, "id", "duplicate_id", detail))
             return
-        subset = None if self._selection else row.subset
+        subset = None if file.selection else row.subset
         key = subset, row.native_id, " ".join(row.claim.casefold().split())
-        file, earlier, has_text = self._seen.get(key, (self._file, "", False))
-        covered = file != self._file and (has_text or not row.passages)
+        seen_in, earlier, has_text = self._seen.get(key, (self._file, "", False))
+        covered = seen_in != self._file and (has_text or not row.passages)
         # A row that a reading leaves out hides none of a later file, which it may keep.
         left_out = drop is not None and drop.step == "readings"
         repeated = not left_out and (covered or identity in self._claim_ids)

@@ -71,8 +71,7 @@ class SqlitePages:
             raise SourceFileError(f"page database {path.name}: {why}") from error
         self._lock = threading.Lock()
         self._page = lru_cache(CACHED_PAGES)(self._lookup)
-        self._json = lru_cache(CACHED_PAGES)(_parsed)
-        self._elements = lru_cache(CACHED_PAGES)(lambda page: _elements(self._json(page)))
+        self._elements = lru_cache(CACHED_PAGES)(_elements)
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The page's sentences, index = native sentence number; None if there is no page.
@@ -88,8 +87,8 @@ class SqlitePages:
             return _in_order((number, "".join(rest[:1]).strip()) for number, *rest in lines)
         if self.layout == "text":
             return tuple(line.strip() for line in page.splitlines())
-        keys = ((key.partition("sentence_"), text) for key, text in self._json(page).items())
-        return _in_order((key[2], _clean(text)) for key, text in keys if not key[0])
+        keys = ((key.partition("sentence_"), text) for key, text in self._elements(page).items())
+        return _in_order((key[2], _clean(*text)) for key, text in keys if not key[0])
 
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element of a page, links reduced to their anchor text.
@@ -178,10 +177,10 @@ def _clean(value: object) -> str:
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 
-def _elements(page: dict[str, Any]) -> dict[str, list[object]]:
+def _elements(page: str) -> dict[str, list[object]]:
     """The texts of each element of a FEVEROUS page by its id; several are the lines of one."""
     elements: dict[str, list[object]] = {}
-    for name, entry in page.items():
+    for name, entry in _parsed(page).items():
         kind, _, number = name.rpartition("_")
         known = entry if isinstance(entry, dict) else {}
         rows = known[kind] if isinstance(known.get(kind), list) else []

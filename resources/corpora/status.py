@@ -4,10 +4,11 @@ No file is read but in ``difference``, and where a size is not the published one
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from itertools import filterfalse
 from pathlib import Path
+from typing import Any
 
 from decomposerl.claims.catalogue import other_forms
 from decomposerl.claims.downloads import ACCESS, Access, Download
@@ -21,37 +22,26 @@ from resources.store.integrity import file_sha256
 _SHOWN = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusStatus:
-    """One corpus in one use: ``training``, ``off for training: …`` or ``benchmark``.
+def corpora_status(
+    exists: Callable[[str], bool], corpora: Iterable[Source | Benchmark]
+) -> Iterator[dict[str, Any]]:
+    """A row per corpus; ``use`` is ``training``, ``off for training: …`` or ``benchmark``.
 
     ``present`` and ``missing`` are its native files, relative to the corpora folder.
     """
-
-    name: str
-    title: str
-    use: str
-    license: str
-    terms: str
-    present: tuple[str, ...]
-    missing: tuple[str, ...]
-
-
-def corpora_status(
-    exists: Callable[[str], bool], sources: Sequence[Source], benchmarks: Sequence[Benchmark]
-) -> list[CorpusStatus]:
-    """One row per source in catalogue order, then one per benchmark; ``exists`` tells the files."""
-    rows = []
-    for one in (*sources, *benchmarks):
+    for corpus in corpora:
         use = "benchmark"
-        if isinstance(one, Source):
-            use = f"off for training: {one.training_off}" if one.training_off else "training"
+        if isinstance(corpus, Source):
+            off = corpus.training_off
+            use = f"off for training: {off}" if off else "training"
+        row = {"name": corpus.name, "title": corpus.title, "use": use}
         # One file may serve several splits: list it once, in the form that is read.
-        paths = dict.fromkeys(in_form(exists, file).path for file in one.native_files)
-        there = tuple(filter(exists, paths))
-        absent = tuple(path for path in paths if path not in there)
-        rows.append(CorpusStatus(one.name, one.title, use, one.license, one.terms, there, absent))
-    return rows
+        paths = list(dict.fromkeys(in_form(exists, file).path for file in corpus.native_files))
+        there = {
+            "present": list(filter(exists, paths)),
+            "missing": list(filterfalse(exists, paths)),
+        }
+        yield row | {"license": corpus.license, "terms": corpus.terms} | there
 
 
 def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[str, ...]:
@@ -62,9 +52,9 @@ def missing_files(root: Path, access: Access, *, pages: bool = False) -> tuple[s
 
 
 def differing_files(root: Path, access: Access) -> dict[str, str]:
-    """The files in the folder that are not as large as published: damaged, or another version.
+    """The files in the folder that are not as large as published, each with a phrase that says so.
 
-    Each with both sizes. A file with a recorded checksum is right where it has that one. Packed
+    A file with a recorded checksum is right where it has that one. Packed
     files, members of archives and files without a published size are not looked at.
     """
     differing, recorded = {}, dict[str, str]()
@@ -74,7 +64,7 @@ def differing_files(root: Path, access: Access) -> dict[str, str]:
         target = root / one.name
         said = _size_difference(one, target) if not one.archive and target.is_file() else ""
         if said and (one.name not in recorded or file_sha256(target) != recorded[one.name]):
-            differing[one.name] = said
+            differing[one.name] = f"is damaged or another version: {said}"
     return differing
 
 
@@ -115,7 +105,7 @@ def corpora_checks(root: Path | None) -> Iterator[ReadinessCheck]:
 def _lacks(root: Path, access: Access) -> Iterator[ReadinessCheck]:
     """A note on the files that are not there or differ; page databases once the claims are."""
     absent, differing = missing_files(root, access), differing_files(root, access)
-    lacking = [f"{path} is damaged or another version: {why}" for path, why in differing.items()]
+    lacking = list(map(" ".join, differing.items()))
     if absent:
         shown = ", ".join(absent[:_SHOWN]) + ", …" * (len(absent) > _SHOWN)
         said = f"{len(absent)} of {len(access.files(pages=False))} files are missing: {shown}"

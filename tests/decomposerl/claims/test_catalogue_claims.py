@@ -349,9 +349,9 @@ def test_several_forms_in_one_folder_are_read_once(tmp_path: Path):
     again = load(tmp_path, SOURCE["hover"])
     assert {names[1]: (names[2],)} == again.unread
     assert loaded.claims.rows() == again.claims.rows()
-    (status,) = corpora_status(FolderCorpora(tmp_path).exists, [SOURCE["hover"]], [])
-    assert (names[1],) == status.present
-    assert ("hover/hover_dev_release_v1.1.json",) == status.missing
+    (status,) = corpora_status(FolderCorpora(tmp_path).exists, [SOURCE["hover"]])
+    assert [names[1]] == status["present"]
+    assert ["hover/hover_dev_release_v1.1.json"] == status["missing"]
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=named)
