@@ -99,9 +99,9 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
 
 def _jobs(settings: Settings) -> TrainingJobs:
     """Where training runs, with the variables that its process needs there."""
-    address = settings.training.jobs
+    address, on_gpu = settings.training.jobs, settings.machine.on_gpu
     variables = job_variables(settings) if address else {}
-    return TrainingJobs(address=address, gpus=float(settings.machine.on_gpu), variables=variables)
+    return TrainingJobs(address=address, gpus=float(on_gpu), variables=variables)
 
 
 def _shared(settings: Settings) -> dict[str, Any]:

@@ -363,23 +363,17 @@ class Settings(BaseSettings):
         **__: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         given = init_settings()
-        own_toml = own_file(given.get("paths", {}).get("data"))
-        own = read_toml(own_toml) if own_toml else {}
+        own = read_toml(file) if (file := own_file(given.get("paths", {}).get("data"))) else {}
         name = given.get("profile") or own.get("profile") or "embedded"
         known = name in get_args(ProfileName)  # else refused by the field
         profile = read_toml(PROFILES / f"{name}.toml") if known else {}
-        written: dict[str, Values] = {}
-        for part in (own, given):
-            for section, values in part.items():
-                if isinstance(values, dict):
-                    written[section] = written.get(section, {}) | values
-        for section, values in written.items():
-            if "runs" in profile.get(section, {}) and values.get("base_url"):
+        for section, values in (*own.items(), *given.items()):
+            named = isinstance(values, dict) and "base_url" in values
+            if named and values["base_url"] and "runs" in profile.get(section, {}):
                 profile[section]["runs"] = "endpoint"  # the profile starts one if you name none
-        if name != "embedded" and "base_url" in written.get("evaluation", {}):
-            profile["evaluation"]["policies"] = "served"  # where you said
-        files = (InitSettingsSource(settings_cls, values) for values in (own, profile))
-        return init_settings, *files
+            if named and section == "evaluation" and name != "embedded":
+                profile[section]["policies"] = "served"  # where you said
+        return init_settings, *(InitSettingsSource(settings_cls, it) for it in (own, profile))
 
 
 def own_file(data: object = None) -> Path | None:
