@@ -134,6 +134,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """Start the thread; it does not keep the process alive."""
         self._loop = asyncio.new_event_loop()
+        self._ending, self._scheduling = False, threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -147,8 +148,16 @@ class LoopThread:
         """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work.
 
         ``wind_up`` stops it from starting anything new; what it has started gets a second to end.
+
+        Raises:
+            RuntimeError: the loop was closed.
         """
-        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        # What is begun after the last look at all tasks would be waited for without end.
+        with self._scheduling:
+            if self.closed:
+                work.close()
+                raise RuntimeError("the event loop was closed")
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
         except BaseException as error:
@@ -161,14 +170,16 @@ class LoopThread:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._loop.is_closed()
+        """Whether it was closed, or is being closed."""
+        return self._ending or self._loop.is_closed()
 
     def close(self) -> None:
         """Cancel what still runs and end the thread; idempotent."""
-        if self.closed:
-            return
-        self.run(_cancel_all())
+        with self._scheduling:
+            if self.closed:
+                return
+            self._ending = True
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

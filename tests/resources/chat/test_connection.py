@@ -1,12 +1,17 @@
 """Prompts and keys reach the host that was named, directly where it is here, and no other place."""
 
+import asyncio
 import json
 import logging
 import os
 import subprocess
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import CancelledError as FutureCancelled
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +24,7 @@ from decomposerl.chat import ChatFailure
 from decomposerl.errors import ConfigError, EngineError
 from fault_server import MODEL, Answer, FaultServer, redirect
 from project import PYTHONPATH, ROOT
-from resources.chat.connection import is_loopback, moved, without_key
+from resources.chat.connection import LoopThread, is_loopback, moved, without_key
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.embedder.hosted import HostedEmbedder
 from resources.preflight import servers as readiness
@@ -232,3 +237,25 @@ def test_which_addresses_are_this_machine():
     assert here == [host for host in here if is_loopback(f"http://{host}/v1")]
     others = ["api.openai.com", "10.0.0.1", "localhost.example.org", "[fe80::1]"]
     assert [] == [host for host in others if is_loopback(f"https://{host}/v1")]
+
+
+def test_nobody_waits_for_a_loop_that_was_closed():
+    """Threads that use it at that moment get an error, whatever they had begun."""
+
+    def use(loop: LoopThread, begun: threading.Barrier) -> None:
+        begun.wait()
+        with suppress(RuntimeError, FutureCancelled):
+            while True:
+                loop.run(asyncio.sleep(0.0005))
+
+    for _ in range(30):
+        parts = LoopThread("test"), threading.Barrier(17)
+        threads = [threading.Thread(target=use, args=parts, daemon=True) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        parts[1].wait()
+        parts[0].close()
+        until = time.monotonic() + 10
+        for thread in threads:
+            thread.join(max(0, until - time.monotonic()))
+        assert not any(thread.is_alive() for thread in threads)
