@@ -98,7 +98,7 @@ class Endpoint(BaseModel):
     base_url: Urls = Field((), description="URLs that end in /v1; the least loaded one is used")
     key: Variable = Field("", description="NAME of the variable that holds the key")
     runs: Literal["", "endpoint", "vllm", "server", "in_process"] = Field(
-        "", description="where; `vllm` is one at base_url, `server` is started"
+        "", description="at base_url, else here; `vllm` is at base_url, `server` is started"
     )
     served_as: Names = Field((), description="further names by which a server may report the model")
     adapter: str = Field("", description="LoRA: a folder, or a name on the hub")

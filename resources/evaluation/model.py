@@ -502,7 +502,7 @@ class EntryEngine:
     @property
     def call_settings(self) -> CallSettings:
         """What decides the replies of its model, besides the model and the call."""
-        continues = self.continues or self.entry.place == "server"
+        continues = self.continues or self.entry.runs in {"vllm", "server"}
         entry, likeliest = self.entry, self.model.likeliest
         return CallSettings.at(entry, entry.seed, likeliest, continues=continues)
 
