@@ -204,7 +204,7 @@ class ChatClient:
 
                 urls, key = self._find_access()
                 if not urls:
-                    raise ConfigError(f"no endpoint is set for '{self._endpoint.model}'")
+                    raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
                 caller = Caller(
                     self._endpoint,
                     urls,
