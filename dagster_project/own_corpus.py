@@ -1,4 +1,4 @@
-"""``init corpus``: files as a corpus of one's own, a first ``source.toml`` for them, a preview.
+"""``init corpus``: files as a corpus of your own, a first ``source.toml`` for them, a preview.
 
 What the readers take stays as it is. Arrow streams, and rows within a JSON object or within other
 rows, are rewritten.

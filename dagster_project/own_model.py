@@ -1,4 +1,4 @@
-"""A model of one's own by options: ``--endpoint URL --model NAME``, for commands that ask a model.
+"""A model of your own by options: ``--endpoint URL --model NAME``, for commands that ask a model.
 
 ``verify`` and ``evaluate`` make it an entry such as a table of ``systems.toml``, in a file of its
 own in the data folder: the same checks, the same opener, and results under the entry's identity,

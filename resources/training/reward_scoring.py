@@ -49,7 +49,7 @@ class RewardScorer:
     def begin(self, completion: Completion) -> None:
         """Ask a chat model about a completion; ``score`` then finds the replies in its store.
 
-        A rollout's leave-one-out verdicts follow its full set's, and wait for nothing else.
+        A rollout's leave-one-out verdicts follow its full set's alone.
         """
         if completion in self._begun or not isinstance(self.judge, ChatEngine):
             return

@@ -256,7 +256,7 @@ def test_a_rollout_is_judged_while_another_waits(reader: CompletionReader, tmp_p
 
 
 def test_what_ends_the_judging_ends_what_was_begun(reader: CompletionReader, tmp_path: Path):
-    """A wrong key is the error that it is without haste, and a closed client waits for nothing."""
+    """A wrong key is reported as without early calls, and a closed client does not wait."""
     batch = reader.read(columns(2, groups=2), [tokens(reader, WHO), tokens(reader, WHEN)])
     for answer in (UNKNOWN_KEY, HANGING):
         with FaultServer(usual=answer) as served, client(served.url) as chat:
