@@ -192,10 +192,7 @@ def test_claims_come_in_the_forms_of_the_sample():
 
 
 def test_flaws_cost_what_the_rewards_pay_for():
-    """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own.
-
-    Of a verdict without its closing tag the form is lost, and the verdict is read.
-    """
+    """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own."""
     earned = {}
     for kind in ("coin", "unsaid", "malformed"):
         made = [one for one in with_flaws() if one.flaw == kind][:60]
@@ -203,7 +200,7 @@ def test_flaws_cost_what_the_rewards_pay_for():
             earned[kind, name] = sum(score.value or 0 for score in scores) / len(scores)
     assert earned["coin", "verification"] < 0.7
     assert earned["coin", "format"] == earned["malformed", "verification"] == 1.0
-    assert earned["unsaid", "verification"] < 0.75
+    assert earned["unsaid", "verification"] < 0.75  # a verdict without its closing tag is read
     assert 0.5 < earned["unsaid", "format"] < 0.95
     assert 0.5 < earned["malformed", "format"] < 0.95
 

@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -70,17 +71,19 @@ def test_a_reply_comes_back_as_it_was(made: list[ChatReply]):
 
 
 def unmarked(one: ChatReply) -> ChatReply:
-    plain = {name: getattr(one, name) for name in ChatReply.__dataclass_fields__}
-    return ChatReply(**plain | {"cached": False})
+    return replace(one, cached=False)
 
 
 def test_the_first_reply_stays(tmp_path: Path):
     """A later one under the same key is dropped, and ``flush`` tells what stays instead."""
     with ReplyStore(tmp_path / "c", "m") as early, ReplyStore(tmp_path / "c", "m") as late:
         early.put(StoredReply(KEY, reply("first"), TEMPLATE))
-        early.put(StoredReply(KEY, reply("at once after it"), TEMPLATE))
-        assert "first" == early.get([KEY])[KEY].text
         assert {} == early.flush()
+        with closing(sqlite3.connect(tmp_path / "c")) as other:
+            other.execute("BEGIN IMMEDIATE")  # what is put now waits
+            early.put(StoredReply(KEY, reply("after it"), TEMPLATE))
+            assert "first" == early.get([KEY])[KEY].text
+        assert ["first"] == [one.text for one in early.flush().values()]
         late.put(StoredReply(KEY, reply("second"), TEMPLATE))
         late.put(StoredReply(OTHER, reply("third"), TEMPLATE))
         assert ["first"] == [one.text for one in late.flush().values()]
