@@ -23,7 +23,7 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from resources.chat.budget import Counts, Timing, batch_progress
 from resources.chat.connection import LoopThread, clean_key
-from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 from resources.chat.wire import KeyedRequest, Outcome, as_sent, readable, request_key
 
 if TYPE_CHECKING:
@@ -169,8 +169,6 @@ class ChatClient:
         rest = [one for key, one in distinct.items() if key not in outcomes]
         if rest:
             outcomes |= self._send_all(rest, len(distinct))
-        if self.store is not None:
-            outcomes |= readable(distinct, self.store.flush())
         ordered = [outcomes[one.key] for one in keyed]
         self.counts.fail(failed := [one for one in ordered if isinstance(one, ChatFailure)])
         if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
@@ -285,7 +283,7 @@ class ChatClient:
             if isinstance(outcome, ChatReply):
                 usable, complaint = keyed.read(outcome)
                 if usable is not None:
-                    return self._kept(keyed, usable, replaced)
+                    return await self._kept(keyed, usable, replaced)
                 outcome = ChatFailure("unparsable", complaint, attempt, outcome.text)
             elif first is not None and outcome.reason == "refused":
                 return first  # a longer reply does not fit the context: the first fault is reported
@@ -297,13 +295,19 @@ class ChatClient:
             outcome = None
         return failure
 
-    def _kept(
+    async def _kept(
         self, keyed: KeyedRequest, reply: ChatReply[Any], replaced: str | None
     ) -> ChatReply[Any]:
+        """The reply, on disk; else the one that another process stored first, where it reads."""
         if reply.cached:
             self.counts.add(hits=1)
         elif self._store is not None:
-            self._store.put(StoredReply(keyed.key, reply, keyed.request.template, replaced))
+            # Writing may wait for another process, which must not hold up the other requests.
+            new = await asyncio.to_thread(
+                self._store.put, keyed.key, reply, keyed.request.template, replaced
+            )
+            if not new:
+                return self._stored({keyed.key: keyed}).get(keyed.key, reply)
         return reply
 
 

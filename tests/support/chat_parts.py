@@ -49,7 +49,6 @@ def reply(text: str, **changes: object) -> ChatReply:
 
 def frame_of(store: ReplyStore) -> pl.DataFrame:
     """Every stored reply, all models and revisions, as a ``CHAT_REPLIES`` table."""
-    store.flush()
     return replies_in(store.path)
 
 
