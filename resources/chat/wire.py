@@ -2,15 +2,14 @@
 
 A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
-A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and gives it its value.
+``read_by`` decides whether a reply, received or stored, is usable, and gives it its value.
 """
 
 import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from decomposerl.chat import (
@@ -24,7 +23,7 @@ from decomposerl.chat import (
 )
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import Usage
+from resources.chat.budget import estimated_tokens, plausible_tokens
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
@@ -152,8 +151,8 @@ def _of_template(request: ChatRequest) -> dict[str, Any]:
 
 def read_reply(
     body: bytes, latency_s: float, request: ChatRequest, *, needs_logprobs: bool
-) -> tuple[ChatReply[None], str, Usage]:
-    """The reply in a body, what came in place of its text, and its token usage.
+) -> tuple[ChatReply[None], str, bool]:
+    """The reply in a body, what came in place of its text, and whether its usage is estimated.
 
     Text and model are required, and log probabilities where they are needed; a text may come in
     parts, an unknown finish reason becomes ``other``, implausible usage is estimated.
@@ -166,13 +165,14 @@ def read_reply(
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         text = _joined(message.get("content"))
-        usage = Usage.of(data.get("usage"), request, text)
+        used = plausible_tokens(data.get("usage"), request, text)
+        prompt_tokens, completion_tokens = used or estimated_tokens(request)
         reply: ChatReply[None] = ChatReply(
             text=text,
             finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
             model=_text(data.get("model")),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             latency_s=latency_s,
             tokens=_tokens(choice.get("logprobs"), needed=needs_logprobs),
         )
@@ -185,7 +185,7 @@ def read_reply(
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, instead, usage
+    return reply, instead, used is None
 
 
 def failure_of(
@@ -233,48 +233,21 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRequest:
-    """A request with its key, and the parser that decides whether a reply is usable."""
-
-    key: str
-    request: ChatRequest
-    parse: Parse[Any] | None
-    needs_logprobs: bool
-
-    def read(self, reply: ChatReply[Any]) -> tuple[ChatReply[Any] | None, str]:
-        """The reply with its value; None, and why, where it is unusable.
-
-        Implausible usage of a stored reply is replaced by an estimate.
-        """
-        if self.needs_logprobs and _lacks_logprobs(reply, self.request):
-            return None, "the reply carries no log probabilities"
-        try:
-            value = self.parse(reply) if self.parse is not None else None
-            # Every table must be able to hold what the parser returns.
-            json.dumps(value, ensure_ascii=False, default=repr).encode()
-        except UnicodeEncodeError:
-            return None, _UNSTORABLE
-        except (ValueError, RecursionError) as error:  # the latter from deep nesting
-            return None, as_utf8(str(error)) or type(error).__name__
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
-        if reply.cached:
-            reported = {"prompt_tokens": prompt, "completion_tokens": completion}
-            used = Usage.of(reported, self.request, reply.text)
-            prompt, completion = used.prompt_tokens, used.completion_tokens
-        read = replace(reply, value=value, prompt_tokens=prompt, completion_tokens=completion)
-        return read, ""
-
-
-def readable(
-    keyed: Mapping[str, KeyedRequest], stored: Mapping[str, ChatReply[Any]]
-) -> dict[str, ChatReply[Any]]:
-    """The stored replies that answer one of these requests, with their values, by key."""
-    return {
-        key: read
-        for key, reply in stored.items()
-        if key in keyed and (read := keyed[key].read(reply)[0]) is not None
-    }
+def read_by(
+    parse: Parse[Any] | None, request: ChatRequest, reply: ChatReply[Any], *, needs_logprobs: bool
+) -> tuple[ChatReply[Any] | None, str]:
+    """The reply, received or stored, with its value; None, and why, where it is unusable."""
+    if needs_logprobs and _lacks_logprobs(reply, request):
+        return None, "the reply carries no log probabilities"
+    try:
+        value = parse(reply) if parse is not None else None
+        # Every table must be able to hold what the parser returns.
+        json.dumps(value, ensure_ascii=False, default=repr).encode()
+    except UnicodeEncodeError:
+        return None, _UNSTORABLE
+    except (ValueError, RecursionError) as error:  # the latter from deep nesting
+        return None, as_utf8(str(error)) or type(error).__name__
+    return replace(reply, value=value), ""
 
 
 def _lacks_logprobs(reply: ChatReply[Any], request: ChatRequest) -> bool:

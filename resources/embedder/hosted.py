@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import MOST_BYTES, LoopThread, clean_key, without_key
+from resources.chat.connection import LoopThread, clean_key, without_key
 from resources.store.stored_engine import EmbeddingsStopped
 
 if TYPE_CHECKING:
@@ -167,7 +167,6 @@ class HostedEmbedder:
 
     async def _sent(self, client: "AsyncOpenAI", batch: list[str]) -> Any:  # noqa: ANN401 - JSON
         shorter: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
-        MOST_BYTES.set(_FRAME_BYTES + len(batch) * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER)
         raw = await client.embeddings.with_raw_response.create(
             model=self.model, input=batch, encoding_format="base64", **shorter
         )
@@ -225,10 +224,12 @@ class HostedEmbedder:
     @cached_property
     def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
         """Connections and the thread they belong to; closed with this object."""
-        from resources.chat.calls import openai_client
+        from resources.chat.calls import OneHost, openai_client
 
         key = clean_key(self._key)
-        client = openai_client(self.base_url, key, deadline_s=self.timeout_s, retries=self.retries)
+        most = self.batch_items * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER
+        host = OneHost(self.base_url, _FRAME_BYTES + most, 2 * self.timeout_s)
+        client = openai_client(host, key, self.retries, self.timeout_s)
         loop = LoopThread("embeddings")
         weakref.finalize(self, loop.end_after, client.close)
         return loop, client

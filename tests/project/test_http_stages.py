@@ -137,7 +137,7 @@ def test_claims_without_an_answer_are_dropped_and_asked_again_next_time(tmp_path
         assert set(before["claim_id"][7 : 7 + len(NO_ANSWERS)]) == set(lost)
         assert [] == conservation_errors(before, read(tmp_path, "silver_decomposed"), drops)
         metadata = first.asset_materializations_for_node("silver_decomposed")[0].metadata
-        assert metadata["chat implausible_usage"].value >= 1
+        assert metadata["chat estimated"].value >= 1
         server.asked.clear()
         server.spoiled = {}
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)

@@ -65,7 +65,7 @@ def test_the_key_stands_nowhere(
         with chat:
             found = chat.complete([request(number) for number in range(3)])
             seen = [repr(found), repr(chat), repr(vars(chat)), str(chat.counts)]
-            seen += [json.dumps(chat.counts.metadata())]
+            seen += [json.dumps(chat.details())]
             seen += [repr(vars(part)) for part in vars(chat).values() if hasattr(part, "__dict__")]
             assert chat.store is not None
             seen += [repr(frame_of(chat.store).rows())]

@@ -181,7 +181,7 @@ def test_a_file_of_an_earlier_version_answers(tmp_path: Path):
     nowhere = settings("http://127.0.0.1:1/v1", revision="r1")
     with ChatClient(nowhere, tmp_path) as chat:
         assert ["Paid."] == [one.text for one in chat.complete([request(1)])]
-        assert (1, 0) == (chat.counts.hits, chat.counts.calls)
+        assert (1, 0) == (chat.counts["hits"], chat.counts["calls"])
         assert chat.store is not None
         assert [row] == frame_of(chat.store).rows()
 
@@ -224,7 +224,7 @@ def test_threads_share_the_requests_in_flight(tmp_path: Path):
     ):
         found = [batch.result() for batch in [pool.submit(chat.complete, many) for _ in range(4)]]
         assert 10 == len(served.asked)
-        assert (40, 30) == (chat.counts.asked, chat.counts.shared)
+        assert (40, 30) == (chat.counts["asked"], chat.counts["shared"])
     expected = [well_text(f"q {number}") for number in range(10)]
     assert [expected] * 4 == [texts(batch) for batch in found]
 
@@ -273,7 +273,7 @@ def test_an_interrupt_keeps_the_replies_that_are_on_their_way(tmp_path: Path):
         assert 4 == len(served.asked)
         with ChatClient(settings(served.url), tmp_path) as again:
             found = again.complete(many)
-        assert (40, 4) == (len(served.asked), again.counts.hits)
+        assert (40, 4) == (len(served.asked), again.counts["hits"])
         assert [well_text(f"q {number}") for number in range(40)] == texts(found)
 
 
@@ -402,7 +402,7 @@ def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
         served.asked.clear()
         with client(served.url, tmp_path, concurrency=64) as chat:
             found = chat.complete([request(number) for number in range(SIZE)])
-            assert (kept, SIZE - kept) == (chat.counts.hits, chat.counts.calls)
+            assert (kept, SIZE - kept) == (chat.counts["hits"], chat.counts["calls"])
         assert SIZE - kept == len(served.asked) == len(set(served.prompts))
     assert [well_text(f"q {number}") for number in range(SIZE)] == texts(found)
 
