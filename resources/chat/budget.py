@@ -6,10 +6,9 @@ is plausible for the request, else the estimate does.
 """
 
 import asyncio
-from collections.abc import Iterable
 from threading import Lock
 
-from decomposerl.chat import ChatFailure, ChatRequest, Price
+from decomposerl.chat import ChatRequest, Price
 from decomposerl.endpoint import Endpoint
 
 Tokens = tuple[int, int]
@@ -18,7 +17,7 @@ COUNTERS = (
     "asked",  # requests received
     "hits",  # distinct requests answered from the store
     "shared",  # requests answered by an equal one of the same batch or in flight
-    "calls",  # HTTP requests, retries included
+    "calls",  # HTTP requests, the package's retries included
     "retries",  # calls that repeated a failed one
     "estimated",  # calls without plausible reported usage, accounted with an estimate
     "prompt_tokens",  # as the replies report them, else estimated
@@ -54,13 +53,11 @@ def plausible_tokens(reported: object, request: ChatRequest, text: str) -> Token
 
 
 class Counts(dict[str, float]):
-    """Counters of one client since it was made, by name. Threads may share them."""
+    """Counters of one client by name, with failures as ``failed_<reason>``; threads share them."""
 
     def __init__(self) -> None:
         """All of ``COUNTERS`` are 0."""
         super().__init__(dict.fromkeys(COUNTERS, 0))
-        self.examples: dict[str, str] = {}
-        """The message of the first failure of each reason, without the key."""
         self._lock = Lock()
 
     def add(self, **amounts: float) -> None:
@@ -68,12 +65,6 @@ class Counts(dict[str, float]):
         with self._lock:
             for name, amount in amounts.items():
                 self[name] = self.get(name, 0) + amount
-
-    def fail(self, failures: Iterable[ChatFailure]) -> None:
-        """Count failures as ``failed_<reason>``, and keep the first message of each reason."""
-        for failure in failures:
-            self.add(**{f"failed_{failure.reason}": 1})
-            self.examples.setdefault(failure.reason, failure.detail)
 
 
 class Budget:
@@ -93,7 +84,7 @@ class Budget:
         Waits while requests in flight may leave room. After the first refusal every later request
         is refused at once.
         """
-        while not self.spent_at and (reached := self.reached(expected)):
+        while not self.spent_at and (reached := self._reached(expected)):
             if not self._in_flight:
                 self.spent_at = reached
                 break
@@ -109,18 +100,20 @@ class Budget:
         self._book(expected, -1)
         self._settled.set()
 
-    def spend(self, used: Tokens, *, estimated: bool) -> None:
-        """Account what a call used."""
+    def spend(self, used: Tokens, *, estimated: bool, retries: int = 0) -> None:
+        """Account what a request used, and its calls but the first."""
         prompt, completion = used
         self._counts.add(
+            calls=retries,
+            retries=retries,
             prompt_tokens=prompt,
             completion_tokens=completion,
             money_usd=self._price.dollars(prompt, completion),
             estimated=estimated,
         )
 
-    def reached(self, expected: Tokens = (0, 0)) -> str:
-        """The ceiling that a further call would exceed if all in flight use their estimates."""
+    def _reached(self, expected: Tokens) -> str:
+        """The ceiling that a further request would exceed if all in flight use their estimates."""
         most, counts = self._ceilings, self._counts
         prompt, completion = (sum(both) for both in zip(self._reserved, expected, strict=True))
         tokens = counts["prompt_tokens"] + counts["completion_tokens"] + prompt + completion

@@ -121,9 +121,7 @@ class ChatClient:
         """The counters as ``chat <name>``; empty before the first request."""
         if not self.counts["asked"]:
             return {}
-        numbers = {f"chat {name}": round(n, 6) for name, n in self.counts.items()}
-        examples = self.counts.examples.items()
-        return numbers | {f"chat example {reason}": text for reason, text in examples}
+        return {f"chat {name}": round(number, 6) for name, number in self.counts.items()}
 
     def close(self) -> None:
         """Close connections, then the store; idempotent."""
@@ -182,7 +180,8 @@ class ChatClient:
             with bar("chat", len(distinct), "requests", known) as shown:
                 outcomes |= loop.run(self._work_off(left, sender, shown), left.clear)
         ordered = [outcomes[key] for key in keys]
-        self.counts.fail(failed := [each for each in ordered if isinstance(each, ChatFailure)])
+        failed = [each for each in ordered if isinstance(each, ChatFailure)]
+        self.counts.add(**Counter(f"failed_{each.reason}" for each in failed))
         if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
@@ -206,11 +205,11 @@ class ChatClient:
             return {}
         stored = self.store.get([each.key for each in asked])
         read = {
-            each.key: self._read(each, stored[each.key])[0] for each in asked if each.key in stored
+            each.key: self._read(each, stored[each.key]) for each in asked if each.key in stored
         }
-        return {key: reply for key, reply in read.items() if reply is not None}
+        return {key: reply for key, reply in read.items() if isinstance(reply, ChatReply)}
 
-    def _read(self, asked: _Asked, reply: ChatReply[Any]) -> tuple[ChatReply[Any] | None, str]:
+    def _read(self, asked: _Asked, reply: ChatReply[Any]) -> Outcome:
         needs = self._needs_logprobs
         return read_by(asked.parse, asked.request, reply, needs_logprobs=needs)
 
@@ -228,7 +227,6 @@ class ChatClient:
                     (urls, clean_key(key)),
                     self.counts,
                     sent_as=self._sent_as,
-                    needs_logprobs=self._needs_logprobs,
                     retries=self._retries,
                     cooldown_s=self._cooldown_s,
                 )
@@ -274,10 +272,10 @@ class ChatClient:
             await asyncio.wait([flight])
             if flight.cancelled():
                 continue  # its batch was given up; this one was not
-            shared: Outcome | None = flight.result()
-            if isinstance(shared, ChatReply):  # the other batch may have had another parser
-                shared, _ = self._read(asked, shared)
-            if shared is not None:
+            outcome = flight.result()
+            # The other batch may have had another parser.
+            shared = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+            if isinstance(shared, ChatReply) or shared is outcome:
                 self.counts.add(shared=1)
                 return shared
         flight = self._flights[asked.key] = asyncio.get_running_loop().create_future()
@@ -294,31 +292,30 @@ class ChatClient:
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
         stored = self._store.get([asked.key]).get(asked.key) if self._store else None
-        first = await self._attempt(asked, stored or await sender.send(asked.request), stored)
+        first = await self._kept(asked, stored or await sender.send(asked.request), stored)
         unread = {"unparsable", *_CUT_OFF * asked.request.resample}
-        if not isinstance(first, ChatFailure) or first.reason not in unread:
+        unread |= {"no_logprobs"} if stored else set()  # it was kept for one that needs none
+        if isinstance(first, ChatReply) or first.reason not in unread:
             return first
         cut, switch = first.reason in _CUT_OFF, self._endpoint.style == "qwen"
         request = as_sent(asked.request.repeated(cut=cut, switch=switch), self._endpoint)
-        second = await self._attempt(asked, await sender.send(request), stored)
-        if not isinstance(second, ChatFailure):
+        second = await self._kept(asked, await sender.send(request), stored)
+        if isinstance(second, ChatReply) or second.reason not in {*unread, "refused"}:
             return second
-        if second.reason == "refused":  # a longer reply does not fit the context
-            return replace(first, attempts=1)
-        return replace(second, attempts=2) if second.reason in unread else second
+        # Where a longer reply does not fit the context, the first fault is the cause.
+        failure, attempts = (first, 1) if second.reason == "refused" else (second, 2)
+        return replace(failure, attempts=attempts)
 
-    async def _attempt(
+    async def _kept(
         self, asked: _Asked, outcome: Outcome, stored: ChatReply[Any] | None
     ) -> Outcome:
-        """The reply as it is read, on disk; else why there is none.
+        """The reply with its value, on disk; else why there is none.
 
         Where another process stored a reply first, which reads, it is that one.
         """
-        if isinstance(outcome, ChatFailure):
-            return outcome
-        reply, complaint = self._read(asked, outcome)
-        if reply is None:
-            return ChatFailure("unparsable", complaint, 1, outcome.text)
+        reply = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+        if isinstance(reply, ChatFailure):
+            return reply
         if reply.cached:
             self.counts.add(hits=1)
         elif self._store is not None:

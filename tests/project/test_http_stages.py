@@ -29,7 +29,6 @@ from fault_server import (
     CUT,
     EMPTY,
     MODEL,
-    NO_JSON,
     REASONING,
     REFUSED,
     TRUNCATED,
@@ -112,7 +111,7 @@ def test_difficulty_over_http_scores_every_claim_once(
 def test_passing_faults_are_not_seen_in_the_silver_table(tmp_path: Path):
     """What a retry fixes leaves no trace but a call more."""
     write_claims(tmp_path, DECONTAMINATED, 30)
-    faults = (BUSY, BROKEN, CUT, NO_JSON)
+    faults = (BUSY, BROKEN, CUT)
     with QuestionServer([WELL, *faults]) as server:
         result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
         assert 30 + len(faults) == len(server.asked)

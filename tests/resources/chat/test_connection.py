@@ -182,14 +182,6 @@ def test_a_stage_stops_at_a_redirect(tmp_path: Path):
         assert len(named.asked) < 40
 
 
-def test_a_redirect_that_asks_to_be_retried_is_not():
-    """The package heeds this header of a provider; a redirect is final all the same."""
-    answer = Answer(307, {"Location": "http://h/", "x-should-retry": "true"}, b"")
-    with FaultServer(usual=answer) as named:
-        embedding(named.url)
-        assert 1 == len(named.asked)
-
-
 def test_the_sentence_names_no_more_than_the_host():
     """A path may hold what was asked, a user part a key."""
     said = moved("http://a:1/v1", "https://user:pw@b:2/v1?q=secret#x")

@@ -61,10 +61,8 @@ def headed(head: str) -> Answer:
 UNSTORABLE = {
     "content": replying(f"a{HALF}b"),
     "second half": replying("a\udc00b"),
-    "truncated content": replying(HALF, "length"),
     "escape in a question": replying('{"questions": ["Is it \\ud800?"]}'),
     "escape in prose": replying('Here: {"questions": ["Is it \\uDFFF?"]}'),
-    "model": saying(GOOD, model=f"{MODEL}@{HALF}"),
     "21 questions": replying(json.dumps({"questions": ["Who?"] * 21})),
     "9,999 questions": replying(json.dumps({"questions": ["a"] * 9_999})),
     "21 tags": replying(f"<questions>{'<question>a</question>' * 21}</questions>"),
@@ -94,26 +92,26 @@ def test_what_cannot_be_stored_is_asked_again_and_never_kept(tmp_path: Path):
 
 
 NO_LOGPROBS = [
-    {"token": HALF},
-    {"top_logprobs": [{"token": HALF, "logprob": -1}]},
     {"logprob": float("nan")},
     {"logprob": 9.0},
     {"logprob": "high"},
+    {"token": 5},
     {"top_logprobs": [{"token": "No", "logprob": float("nan")}]},
 ]
 
 
-def test_log_probabilities_that_are_none_are_asked_again(tmp_path: Path):
-    """Where they are the answer; where they are not needed the reply stands without them."""
+def test_log_probabilities_that_are_none_are_a_failure_and_asked_for_again(tmp_path: Path):
+    """By the next run, where they are the answer; half a character in a token becomes ``?``."""
     many = [request(number, sampling=ONE_TOKEN) for number in range(len(NO_LOGPROBS))]
-    script = [one for bad in NO_LOGPROBS for one in (with_tokens(**bad), with_tokens())]
-    with served_chat(script, data=tmp_path, concurrency=1) as (served, chat):
-        for _ in range(2):
-            for reply in chat.complete(many):
-                assert isinstance(reply, ChatReply)
-                assert "Yes" == reply.tokens[0].alternatives[0][0]
-            assert ["q 0", "q 0", "q 1", "q 1"] == served.prompts[:4]
-            assert len(script) == len(served.asked)
+    with FaultServer(
+        [with_tokens(**bad) for bad in NO_LOGPROBS], with_tokens(token=HALF)
+    ) as served:
+        for reason in ("no_logprobs", None, None):
+            with client(served.url, tmp_path, concurrency=1) as chat:
+                outcomes = chat.complete(many)
+            assert {reason} == set(reasons(outcomes))
+        assert 2 * len(NO_LOGPROBS) == len(served.asked)
+    assert {"?"} == {each.tokens[0].text for each in outcomes if isinstance(each, ChatReply)}
 
 
 def test_log_probabilities_that_nobody_needs_spoil_no_reply(tmp_path: Path):
@@ -129,6 +127,8 @@ def test_log_probabilities_that_nobody_needs_spoil_no_reply(tmp_path: Path):
 
 
 HARMLESS = {
+    "half of a model": saying(GOOD, model=f"{MODEL}@{HALF}"),
+    "half a character": replying(f"{GOOD} {HALF}"),
     "finish reason": Answer(change={"choices": [ODD_CHOICE | {"finish_reason": ["stop"]}]}),
     "half a finish reason": Answer(change={"choices": [ODD_CHOICE | {"finish_reason": HALF}]}),
     "reasoning": Answer(change={"choices": [ODD_CHOICE], "system_fingerprint": HALF}),
@@ -156,7 +156,7 @@ HARMLESS = {
 def test_a_good_reply_stays_good_whatever_stands_around_it(tmp_path: Path):
     """What is not read, or is nonsense beside the text, throws no reply away."""
     many = [request(number) for number in range(len(HARMLESS))]
-    own = {"NUL": '{"questions": ["a\\u0000b", "c"]}'}
+    own = {"NUL": '{"questions": ["a\\u0000b", "c"]}', "half a character": f"{GOOD} ?"}
     with FaultServer([*HARMLESS.values()]) as served:
         for _ in range(2):
             with client(served.url, tmp_path, concurrency=1) as chat:
@@ -185,13 +185,14 @@ NOT_A_REPLY = {
 
 
 @pytest.mark.parametrize("answer", NOT_A_REPLY.values(), ids=NOT_A_REPLY)
-def test_what_is_no_reply_is_asked_again_and_costs_one_question(answer: Answer):
+def test_what_is_no_reply_costs_one_question(answer: Answer):
     """Bodies and heads of all kinds: typed failures, and the next question is answered."""
-    with served_chat([answer] * 3, concurrency=1) as (served, chat):
+    calls = 3 if answer.raw else 1
+    with served_chat([answer] * calls, concurrency=1) as (served, chat):
         bad, good = chat.complete([request(1), request(2)])
         assert isinstance(bad, ChatFailure)
         assert bad.reason == "server_error" or (answer.raw and bad.reason == "transport")
-        assert (3, well_text("q 2")) == (bad.attempts, good.text)
+        assert (calls, well_text("q 2")) == (bad.attempts, good.text)
         assert served.sent < 20_000_000  # what the sockets hold is sent too
 
 
@@ -364,7 +365,7 @@ def test_a_body_without_end_is_cut_off(answer: Answer):
     with served_chat([answer], concurrency=1, most_reply_bytes=300_000) as (served, chat):
         bad, good = chat.complete([request(1), request(2)])
         assert isinstance(bad, ChatFailure)
-        assert ("server_error", 1) == (bad.reason, bad.attempts)
+        assert ("refused", 1) == (bad.reason, bad.attempts)
         assert "300,000 bytes" in bad.detail
         assert well_text("q 2") == good.text
         assert served.sent < 20_000_000

@@ -52,12 +52,12 @@ def test_the_least_loaded_endpoint_is_asked():
     "fault", [server.BROKEN, server.BUSY, server.CUT], ids=["500", "429", "cut"]
 )
 def test_a_healthy_endpoint_takes_over_from_a_failing_one(fault: Answer):
-    """A request that failed at one is answered by the other, and only one is counted as failed."""
+    """A request that failed at one is answered by the other."""
     with FaultServer(usual=fault) as broken, FaultServer() as well:
         both = settings(broken.url, well.url, concurrency=4)
         with ChatClient(both, None, retries=0) as chat:
             assert [None] * 50 == reasons(chat.complete([request(n) for n in range(50)]))
-            assert chat.counts["retries"] == len(broken.asked) > 0
+        assert len(broken.asked) > 0
         assert 50 == len(well.asked)
 
 
@@ -189,9 +189,9 @@ def test_a_ceiling_holds_where_no_usage_is_reported(ceilings: dict[str, float]):
 @pytest.mark.parametrize(
     ("fault", "calls", "estimated", "tokens"),
     [
-        (server.CUT, 3, 3, 3 * ESTIMATE[0]),
+        (server.CUT, 3, 1, ESTIMATE[0]),
         (server.HANGING, 1, 1, ESTIMATE[0]),
-        (server.NO_JSON, 3, 3, 3 * ESTIMATE[0]),
+        (server.NO_JSON, 1, 1, ESTIMATE[0]),
         (server.BROKEN, 3, 0, 0),
         (server.REFUSED, 1, 0, 0),
         (server.WELL, 1, 0, 15),
@@ -201,7 +201,7 @@ def test_a_ceiling_holds_where_no_usage_is_reported(ceilings: dict[str, float]):
 def test_a_call_that_brought_no_reply_costs_its_prompt(
     fault: Answer, calls: int, estimated: int, tokens: int
 ):
-    """The endpoint read it; what it wrote nobody knows. A refusal costs nothing."""
+    """The endpoint read it once; what it wrote nobody knows. A refusal costs nothing."""
     deadline_s = 0.3 if fault is server.HANGING else 20.0
     with served_chat(usual=fault, deadline_s=deadline_s) as (served, chat):
         chat.complete([request(1)])
