@@ -124,8 +124,6 @@ class Endpoint(BaseModel):
     queue_deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         1_800.0, description="seconds for one request, with the endpoint's queue"
     )
-    requests_per_minute: Amount = Field(0.0, description="most a minute")
-    tokens_per_minute: Amount = Field(0.0, description="most a minute")
     most_reply_bytes: Annotated[int, Field(ge=1)] = Field(
         MOST_REPLY_BYTES, description="most of one reply, however many tokens it has"
     )

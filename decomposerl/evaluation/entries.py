@@ -61,12 +61,7 @@ _OF_VERIFIER |= {"chunk", "claim_split"}
 _OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
 _OF_THE_REST = {"temperature", "max_tokens", "prompts", "verdict_rule", "title"}
 _OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
-_LIMITS = {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes"} | {
-    "calls",
-    "tokens",
-    "requests_per_minute",
-    "tokens_per_minute",
-}
+_LIMITS = {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"}
 _OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
 _NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}
 """Fields that change no verdict."""

@@ -9,31 +9,37 @@ starts no server and needs no key.
 import asyncio
 import logging
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import Counts, Timing, batch_progress
-from resources.chat.connection import LoopThread, clean_key
-from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
-from resources.chat.wire import KeyedRequest, Outcome, as_sent, readable, request_key
+from decomposerl.progress import Bar, bar
+from resources.chat.budget import Counts
+from resources.chat.connection import Access, LoopThread, clean_key
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore
+from resources.chat.wire import Outcome, as_sent, read_by, request_key
 
 if TYPE_CHECKING:
-    from resources.chat.calls import Caller
+    from resources.chat.calls import Sender
 
 _LOG = logging.getLogger(__name__)
-_ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is repeated once
+_LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
-Access = tuple[Sequence[str], SecretStr | None]
-"""Endpoints and their key."""
+
+
+class _Asked(NamedTuple):
+    """A distinct request of a batch, by the key of its reply."""
+
+    key: str
+    request: ChatRequest
+    parse: Parse[Any] | None
 
 
 class ChatClient:
@@ -48,7 +54,8 @@ class ChatClient:
         find_revision: Callable[[], str] | None = None,
         sent_as: str = "",
         needs_logprobs: bool = True,
-        timing: Timing | None = None,
+        retries: int = 6,
+        cooldown_s: float = 10.0,
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
 
@@ -57,7 +64,8 @@ class ChatClient:
         memory and is removed from whatever endpoints say. ``find_revision`` gives the revision of
         stored replies at the first use, in place of the endpoint's; ``sent_as`` is the model's name
         in requests, where it is not that of its stored replies. With ``needs_logprobs`` a reply
-        without requested log probabilities is a failure.
+        without requested log probabilities is a failure. ``retries`` are those of the openai
+        package; endpoints that fail one request after the other are left alone for ``cooldown_s``.
 
         Raises:
             ConfigError: the ceiling in money has no price.
@@ -68,17 +76,19 @@ class ChatClient:
         self._find_access = find_access or (lambda: (endpoint.base_url, None))
         self._find_revision = find_revision or (lambda: endpoint.revision)
         self._sent_as, self._needs_logprobs = sent_as, needs_logprobs
-        self._timing = timing or Timing()
+        self._retries, self._cooldown_s = retries, cooldown_s
         self.counts = Counts()
         """What was done since this object was made."""
         self._opening = threading.Lock()
         # Finding access may start a server: closing must not wait for it.
         self._connecting = threading.Lock()
         self._store: ReplyStore | None = None
-        self._connection: tuple[LoopThread, Caller] | None = None
+        self._connection: tuple[LoopThread, Sender] | None = None
         self._closed = False
         self._warned = ""
+        # What follows is of the event loop alone.
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
+        self._batches, self._busy_since = 0, 0.0
 
     def __enter__(self) -> Self:
         """The client itself."""
@@ -109,9 +119,9 @@ class ChatClient:
 
     def details(self) -> Mapping[str, int | float | str]:
         """The counters as ``chat <name>``; empty before the first request."""
-        if not self.counts.asked:
+        if not self.counts["asked"]:
             return {}
-        return {f"chat {name}": value for name, value in self.counts.metadata().items()}
+        return {f"chat {name}": round(number, 6) for name, number in self.counts.items()}
 
     def close(self) -> None:
         """Close connections, then the store; idempotent."""
@@ -122,9 +132,9 @@ class ChatClient:
             if store is not None:
                 last_first.callback(store.close)
             if connection is not None and not connection[0].closed:
-                loop, caller = connection
+                loop, sender = connection
                 last_first.callback(loop.close)
-                loop.run(caller.close())
+                loop.run(sender.close())
 
     def recall(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
@@ -134,13 +144,11 @@ class ChatClient:
         Raises:
             ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
         """
-        keyed = self._keyed(requests, parse)
-        distinct = {one.key: one for one in keyed}
-        replies = self._stored(distinct)
-        found = [replies.get(one.key) for one in keyed]
-        known = len(found) - found.count(None)
+        keys, distinct = self._keyed(requests, parse)
+        replies = self._stored(distinct.values())
+        known = sum(key in replies for key in keys)
         self.counts.add(asked=known, hits=len(replies), shared=known - len(replies))
-        return found
+        return [replies.get(key) for key in keys]
 
     def complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
@@ -160,19 +168,20 @@ class ChatClient:
             ReplyStoreError: replies can be neither read nor stored; nothing more is sent.
             RuntimeError: the client was closed.
         """
-        keyed = self._keyed(requests, parse)
-        if not keyed:
+        keys, distinct = self._keyed(requests, parse)
+        if not keys:
             return []
-        distinct = {one.key: one for one in keyed}
-        outcomes: dict[str, Outcome] = dict(self._stored(distinct))
-        self.counts.add(asked=len(keyed), shared=len(keyed) - len(distinct), hits=len(outcomes))
-        rest = [one for key, one in distinct.items() if key not in outcomes]
-        if rest:
-            outcomes |= self._send_all(rest, len(distinct))
-        if self.store is not None:
-            outcomes |= readable(distinct, self.store.flush())
-        ordered = [outcomes[one.key] for one in keyed]
-        self.counts.fail(failed := [one for one in ordered if isinstance(one, ChatFailure)])
+        outcomes: dict[str, Outcome] = dict(self._stored(distinct.values()))
+        self.counts.add(asked=len(keys), shared=len(keys) - len(distinct), hits=len(outcomes))
+        left = deque(each for each in distinct.values() if each.key not in outcomes)
+        if left:
+            loop, sender = self._connected()
+            known = len(outcomes) if len(distinct) >= _LEAST_SHOWN else len(distinct)
+            with bar("chat", len(distinct), "requests", known) as shown:
+                outcomes |= loop.run(self._work_off(left, sender, shown), left.clear)
+        ordered = [outcomes[key] for key in keys]
+        failed = [each for each in ordered if isinstance(each, ChatFailure)]
+        self.counts.add(**Counter(f"failed_{each.reason}" for each in failed))
         if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
@@ -180,55 +189,56 @@ class ChatClient:
 
     def _keyed(
         self, requests: Sequence[ChatRequest], parse: Parse[Any] | None
-    ) -> list[KeyedRequest]:
+    ) -> tuple[list[str], dict[str, _Asked]]:
+        """The key of each request, in order, and each distinct one as it is sent, by key."""
         if self._closed:
             raise RuntimeError("the chat client was closed")
         model, revision = self._endpoint.model, self._find_revision()
         sent = [as_sent(request, self._endpoint) for request in requests]
-        return [
-            KeyedRequest(request_key(each, model, revision), each, parse, self._needs_logprobs)
-            for each in sent
-        ]
+        keys = [request_key(request, model, revision) for request in sent]
+        both = zip(keys, sent, strict=True)
+        return keys, {key: _Asked(key, request, parse) for key, request in both}
 
-    def _stored(self, keyed: dict[str, KeyedRequest]) -> dict[str, ChatReply[Any]]:
+    def _stored(self, asked: Collection[_Asked]) -> dict[str, ChatReply[Any]]:
         """Stored replies that the parser accepts, by key."""
-        if not keyed or self.store is None:
+        if not asked or self.store is None:
             return {}
-        return readable(keyed, self.store.get(list(keyed)))
+        stored = self.store.get([each.key for each in asked])
+        read = {
+            each.key: self._read(each, stored[each.key]) for each in asked if each.key in stored
+        }
+        return {key: reply for key, reply in read.items() if isinstance(reply, ChatReply)}
 
-    def _connected(self) -> "tuple[LoopThread, Caller]":
-        """The event loop and the caller on it, made at the first use."""
+    def _read(self, asked: _Asked, reply: ChatReply[Any]) -> Outcome:
+        needs = self._needs_logprobs
+        return read_by(asked.parse, asked.request, reply, needs_logprobs=needs)
+
+    def _connected(self) -> "tuple[LoopThread, Sender]":
+        """The event loop and the sender on it, made at the first use."""
         with self._connecting:
             if self._connection is None and not self._closed:
-                from resources.chat.calls import Caller
+                from resources.chat.calls import Sender
 
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                caller = Caller(
+                sender = Sender(
                     self._endpoint,
-                    urls,
-                    clean_key(key),
+                    (urls, clean_key(key)),
                     self.counts,
-                    self._timing,
                     sent_as=self._sent_as,
-                    needs_logprobs=self._needs_logprobs,
+                    retries=self._retries,
+                    cooldown_s=self._cooldown_s,
                 )
                 with self._opening:
                     if not self._closed:
-                        self._connection = LoopThread("chat-client"), caller
+                        self._connection = LoopThread("chat-client"), sender
         if self._connection is None or self._closed:
             raise RuntimeError("the chat client was closed")
         return self._connection
 
-    def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
-        loop, caller = self._connected()
-        left = deque(keyed)
-        with self.counts.busy(), batch_progress(total, total - len(keyed), self.counts) as step:
-            return loop.run(self._work_off(left, caller, step), left.clear)
-
     async def _work_off(
-        self, left: "deque[KeyedRequest]", caller: "Caller", step: Callable[[], None]
+        self, left: deque[_Asked], sender: "Sender", shown: Bar
     ) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
@@ -238,72 +248,82 @@ class ChatClient:
 
         async def work() -> None:
             while left:
-                keyed = left.popleft()
-                outcomes[keyed.key] = await self._answer(keyed, caller)
-                step()
+                asked = left.popleft()
+                outcomes[asked.key] = await self._answer(asked, sender)
+                shown.advance()
 
+        self._busy_since = self._busy_since if self._batches else time.monotonic()
+        self._batches += 1
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._endpoint.concurrency, len(left))):
                     group.create_task(work())
         except ExceptionGroup as several:  # the store broke: one worker's error will do
             raise several.exceptions[0] from None
+        finally:
+            self._batches -= 1
+            if not self._batches:  # what several threads wait for at once counts once
+                self.counts.add(busy_s=time.monotonic() - self._busy_since)
         return outcomes
 
-    async def _answer(self, keyed: KeyedRequest, caller: "Caller") -> Outcome:
+    async def _answer(self, asked: _Asked, sender: "Sender") -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
-        while (flight := self._flights.get(keyed.key)) is not None:
+        while (flight := self._flights.get(asked.key)) is not None:
             await asyncio.wait([flight])
             if flight.cancelled():
                 continue  # its batch was given up; this one was not
-            shared: Outcome | None = flight.result()
-            if isinstance(shared, ChatReply):  # the other batch may have had another parser
-                shared, _ = keyed.read(shared)
-            if shared is not None:
+            outcome = flight.result()
+            # The other batch may have had another parser.
+            shared = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+            if isinstance(shared, ChatReply) or shared is outcome:
                 self.counts.add(shared=1)
                 return shared
-        flight = self._flights[keyed.key] = asyncio.get_running_loop().create_future()
+        flight = self._flights[asked.key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._send(keyed, caller)
+            outcome = await self._sent(asked, sender)
             flight.set_result(outcome)
         finally:
-            del self._flights[keyed.key]
+            del self._flights[asked.key]
             flight.cancel()
         return outcome
 
-    async def _send(self, keyed: KeyedRequest, caller: "Caller") -> Outcome:
-        """Send, and once more as a repeated request where no reply reads; store the reply."""
+    async def _sent(self, asked: _Asked, sender: "Sender") -> Outcome:
+        """The usable reply, on disk; where the first does not read, one more request is sent."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
-        reply = self._store.get([keyed.key]).get(keyed.key) if self._store else None
-        replaced = reply.text if reply is not None else None
-        outcome: Outcome | None = reply
-        first: ChatFailure | None = None
-        request, unread = keyed.request, {"unparsable", *_CUT_OFF * keyed.request.resample}
-        for attempt in range(1, _ATTEMPTS_TO_PARSE + 1):
-            outcome = outcome or await caller.send(request)
-            if isinstance(outcome, ChatReply):
-                usable, complaint = keyed.read(outcome)
-                if usable is not None:
-                    return self._kept(keyed, usable, replaced)
-                outcome = ChatFailure("unparsable", complaint, attempt, outcome.text)
-            elif first is not None and outcome.reason == "refused":
-                return first  # a longer reply does not fit the context: the first fault is reported
-            elif outcome.reason not in unread:
-                return outcome
-            failure = first = replace(outcome, attempts=attempt)
-            cut, switch = failure.reason in _CUT_OFF, self._endpoint.style == "qwen"
-            request = as_sent(request.repeated(cut=cut, switch=switch), self._endpoint)
-            outcome = None
-        return failure
+        stored = self._store.get([asked.key]).get(asked.key) if self._store else None
+        first = await self._kept(asked, stored or await sender.send(asked.request), stored)
+        unread = {"unparsable", *_CUT_OFF * asked.request.resample}
+        unread |= {"no_logprobs"} if stored else set()  # it was kept for one that needs none
+        if isinstance(first, ChatReply) or first.reason not in unread:
+            return first
+        cut, switch = first.reason in _CUT_OFF, self._endpoint.style == "qwen"
+        request = as_sent(asked.request.repeated(cut=cut, switch=switch), self._endpoint)
+        second = await self._kept(asked, await sender.send(request), stored)
+        if isinstance(second, ChatReply) or second.reason not in {*unread, "refused"}:
+            return second
+        # Where a longer reply does not fit the context, the first fault is the cause.
+        failure, attempts = (first, 1) if second.reason == "refused" else (second, 2)
+        return replace(failure, attempts=attempts)
 
-    def _kept(
-        self, keyed: KeyedRequest, reply: ChatReply[Any], replaced: str | None
-    ) -> ChatReply[Any]:
+    async def _kept(
+        self, asked: _Asked, outcome: Outcome, stored: ChatReply[Any] | None
+    ) -> Outcome:
+        """The reply with its value, on disk; else why there is none.
+
+        Where another process stored a reply first, which reads, it is that one.
+        """
+        reply = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+        if isinstance(reply, ChatFailure):
+            return reply
         if reply.cached:
             self.counts.add(hits=1)
         elif self._store is not None:
-            self._store.put(StoredReply(keyed.key, reply, keyed.request.template, replaced))
+            # Writing may wait for another process, which must not hold up the other requests.
+            rejected = stored.text if stored is not None else None
+            put, template = self._store.put, asked.request.template
+            if not await asyncio.to_thread(put, asked.key, reply, template, rejected):
+                reply = self._stored([asked]).get(asked.key, reply)
         return reply
 
 

@@ -7,9 +7,8 @@ import asyncio
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import wait
-from contextvars import ContextVar
 from ipaddress import ip_address
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -21,8 +20,8 @@ from decomposerl.errors import ConfigError, EngineError
 Result = TypeVar("Result")
 NO_KEY = "none"
 """The openai package requires a key, a local server does not."""
-MOST_BYTES: ContextVar[int] = ContextVar("MOST_BYTES", default=2**25)
-"""The most bytes of one reply's body, set by the task that sends the request."""
+Access = tuple[Sequence[str], SecretStr | None]
+"""URLs of a model's endpoints, and their key."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
 _LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for

@@ -2,36 +2,32 @@
 
 A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
-A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and gives it its value.
+``read_by`` decides whether a reply, received or stored, is usable, and gives it its value.
 """
 
 import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from decomposerl.chat import (
     ChatFailure,
     ChatReply,
     ChatRequest,
-    FailureReason,
     FinishReason,
     Parse,
     Token,
 )
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import Usage
+from resources.chat.budget import estimated_tokens, plausible_tokens
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
 _DIGITS = 400  # a number with more digits is no finite float
 
-# An endpoint that fails one request in this way fails all.
-_LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 _DATE = r"(-\d{4}-\d{2}-\d{2})?"
 # The least reasoning effort that OpenAI's reasoning models accept. Others (pro, chat and codex
@@ -41,7 +37,6 @@ _LEAST_EFFORT = {
     rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
     rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
 }
-_UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot be stored"
 
 
 Outcome = ChatReply[Any] | ChatFailure
@@ -151,12 +146,12 @@ def _of_template(request: ChatRequest) -> dict[str, Any]:
 
 
 def read_reply(
-    body: bytes, latency_s: float, request: ChatRequest, *, needs_logprobs: bool
-) -> tuple[ChatReply[None], str, Usage]:
-    """The reply in a body, what came in place of its text, and its token usage.
+    body: bytes, latency_s: float, request: ChatRequest
+) -> tuple[ChatReply[None], str, bool]:
+    """The reply in a body, what came in place of its text, and whether its usage is estimated.
 
-    Text and model are required, and log probabilities where they are needed; a text may come in
-    parts, an unknown finish reason becomes ``other``, implausible usage is estimated.
+    Text and model are required. A text may come in parts, an unknown finish reason becomes
+    ``other``, implausible usage is estimated, and log probabilities that are none are left out.
 
     Raises:
         Garbled: the body is not JSON, or lacks a required field of a chat completion.
@@ -166,15 +161,16 @@ def read_reply(
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         text = _joined(message.get("content"))
-        usage = Usage.of(data.get("usage"), request, text)
+        used = plausible_tokens(data.get("usage"), request, text)
+        prompt_tokens, completion_tokens = used or estimated_tokens(request)
         reply: ChatReply[None] = ChatReply(
             text=text,
             finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
             model=_text(data.get("model")),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             latency_s=latency_s,
-            tokens=_tokens(choice.get("logprobs"), needed=needs_logprobs),
+            tokens=_tokens(choice.get("logprobs")),
         )
         instead = ""
         if refusal := _text(message.get("refusal")):
@@ -185,45 +181,26 @@ def read_reply(
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, instead, usage
+    return reply, instead, used is None
 
 
 def failure_of(
-    reply: ChatReply[None],
-    instead: str,
-    request: ChatRequest,
-    *,
-    attempts: int,
-    unknown: str,
-    needs_logprobs: bool,
+    reply: ChatReply[None], instead: str, request: ChatRequest, attempts: int
 ) -> ChatFailure | None:
-    """Why a reply cannot be used, None where it can.
-
-    ``instead`` is what came for its text; ``unknown`` is the model that was asked for where the
-    reply is of another.
-    """
-
-    def failure(reason: FailureReason, detail: str) -> ChatFailure:
-        return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
-
-    if unknown:
-        line = f"served_as = [{json.dumps(reply.model)}]"
-        detail = f"asked for {unknown!r}, the endpoint serves {reply.model!r}"
-        return failure("wrong_model", f"{detail}; if they are the same model, add {line}")
-    if not _is_storable(reply):
-        return failure("unparsable", _UNSTORABLE)
+    """Why a reply has no whole text, None where it has; ``instead`` is what came for its text."""
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
         ended = ""
         if reply.finish_reason == "length":
             ended = f" and {budget} ended: raise thinking_tokens, or the limit of its replies"
-        content = f"{instead or 'no text came'}{ended}"
-        return failure("empty", f"{content}; {reply.completion_tokens} tokens were used")
-    if needs_logprobs and _lacks_logprobs(reply, request):
-        return failure("no_logprobs", "the reply carries no log probabilities of its first token")
+        content = f"{instead or 'no text came'}{ended}; {reply.completion_tokens} tokens were used"
+        return ChatFailure("empty", content, attempts, reply.text)
     # A request for one token with its log probabilities ends at its budget on purpose.
-    if reply.finish_reason == "length" and not _is_one_token(request):
-        return failure("truncated", f"{budget} ended before the reply did")
+    one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
+    if reply.finish_reason == "length" and not one_token:
+        return ChatFailure(
+            "truncated", f"{budget} ended before the reply did", attempts, reply.text
+        )
     return None
 
 
@@ -233,66 +210,25 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRequest:
-    """A request with its key, and the parser that decides whether a reply is usable."""
-
-    key: str
-    request: ChatRequest
-    parse: Parse[Any] | None
-    needs_logprobs: bool
-
-    def read(self, reply: ChatReply[Any]) -> tuple[ChatReply[Any] | None, str]:
-        """The reply with its value; None, and why, where it is unusable.
-
-        Implausible usage of a stored reply is replaced by an estimate.
-        """
-        if self.needs_logprobs and _lacks_logprobs(reply, self.request):
-            return None, "the reply carries no log probabilities"
-        try:
-            value = self.parse(reply) if self.parse is not None else None
-            # Every table must be able to hold what the parser returns.
-            json.dumps(value, ensure_ascii=False, default=repr).encode()
-        except UnicodeEncodeError:
-            return None, _UNSTORABLE
-        except (ValueError, RecursionError) as error:  # the latter from deep nesting
-            return None, as_utf8(str(error)) or type(error).__name__
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
-        if reply.cached:
-            reported = {"prompt_tokens": prompt, "completion_tokens": completion}
-            used = Usage.of(reported, self.request, reply.text)
-            prompt, completion = used.prompt_tokens, used.completion_tokens
-        read = replace(reply, value=value, prompt_tokens=prompt, completion_tokens=completion)
-        return read, ""
-
-
-def readable(
-    keyed: Mapping[str, KeyedRequest], stored: Mapping[str, ChatReply[Any]]
-) -> dict[str, ChatReply[Any]]:
-    """The stored replies that answer one of these requests, with their values, by key."""
-    return {
-        key: read
-        for key, reply in stored.items()
-        if key in keyed and (read := keyed[key].read(reply)[0]) is not None
-    }
-
-
-def _lacks_logprobs(reply: ChatReply[Any], request: ChatRequest) -> bool:
-    """Whether requested log probabilities are missing."""
+def read_by(
+    parse: Parse[Any] | None, request: ChatRequest, reply: ChatReply[Any], *, needs_logprobs: bool
+) -> Outcome:
+    """The reply, received or stored, with its value; else why it is unusable."""
     given = reply.tokens and reply.tokens[0].alternatives
-    return request.sampling.top_logprobs > 0 and not given
-
-
-def _is_one_token(request: ChatRequest) -> bool:
-    return request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
-
-
-def _is_storable(reply: ChatReply[None]) -> bool:
-    """Whether the texts of a reply are valid UTF-8, so that every file can hold them."""
-    texts = [reply.text, reply.model]
-    for token in reply.tokens:
-        texts += [token.text, *(text for text, _ in token.alternatives)]
-    return all(text == as_utf8(text) for text in texts)
+    if needs_logprobs and request.sampling.top_logprobs > 0 and not given:
+        text = "the reply carries no log probabilities of its first token"
+        return ChatFailure("no_logprobs", text, 1, reply.text, lasting=True)
+    try:
+        value = parse(reply) if parse is not None else None
+        # Every table must be able to hold what the parser returns.
+        json.dumps(value, ensure_ascii=False, default=repr).encode()
+    except UnicodeEncodeError:
+        complaint = "the reply holds half a surrogate pair, which cannot be stored"
+    except (ValueError, RecursionError) as error:  # the latter from deep nesting
+        complaint = as_utf8(str(error)) or type(error).__name__
+    else:
+        return replace(reply, value=value)
+    return ChatFailure("unparsable", complaint, 1, reply.text)
 
 
 def as_utf8(text: str) -> str:
@@ -300,7 +236,7 @@ def as_utf8(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _tokens(logprobs: Any, *, needed: bool) -> tuple[Token, ...]:  # noqa: ANN401 - JSON
+def _tokens(logprobs: Any) -> tuple[Token, ...]:  # noqa: ANN401 - JSON
     try:
         return tuple(
             Token(
@@ -314,8 +250,6 @@ def _tokens(logprobs: Any, *, needed: bool) -> tuple[Token, ...]:  # noqa: ANN40
             for entry in (logprobs or {}).get("content") or ()
         )
     except (ValueError, LookupError, TypeError, AttributeError):
-        if needed:
-            raise
         return ()
 
 
@@ -329,7 +263,7 @@ def _logprob(number: Any) -> float:  # noqa: ANN401 - JSON
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON
     if not isinstance(value or "", str):
         raise TypeError(f"a text is {type(value).__name__}")
-    return value or ""
+    return as_utf8(value or "")
 
 
 def _joined(content: Any) -> str:  # noqa: ANN401 - JSON

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import MOST_BYTES, LoopThread, clean_key, without_key
+from resources.chat.connection import LoopThread, clean_key, without_key
 from resources.store.stored_engine import EmbeddingsStopped
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class HostedEmbedder:
 
     ``base_url`` ends in ``/v1``; ``key`` may be a function. ``revision`` is of the weights behind
     your own endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within
-    a call).
-    ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch has at
-    most ``batch_items`` texts and about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
+    a call). ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch
+    has at most ``batch_items`` texts, about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
     """
 
     base_url: str
@@ -157,7 +156,9 @@ class HostedEmbedder:
         try:
             reply = await self._sent(client, batch)
         except Exception as error:  # noqa: BLE001 - a reply may raise anything
-            message = without_key(f"{type(error).__name__}: {error}", self._key, "***")[:_SAID]
+            from resources.chat.calls import said_by
+
+            message = without_key(said_by(error), self._key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
@@ -167,26 +168,24 @@ class HostedEmbedder:
 
     async def _sent(self, client: "AsyncOpenAI", batch: list[str]) -> Any:  # noqa: ANN401 - JSON
         shorter: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
-        MOST_BYTES.set(_FRAME_BYTES + len(batch) * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER)
-        raw = await client.embeddings.with_raw_response.create(
-            model=self.model, input=batch, encoding_format="base64", **shorter
-        )
+        async with asyncio.timeout(2 * self.timeout_s * (1 + self.retries)):
+            raw = await client.embeddings.with_raw_response.create(
+                model=self.model, input=batch, encoding_format="base64", **shorter
+            )
         return json.loads(raw.content)
 
     async def _at_fault(self, client: "AsyncOpenAI", batch: list[str]) -> str:
         """The text that the endpoint refuses, found by bisection."""
         while len(batch) > 1:
             half = batch[: len(batch) // 2]
-            batch = half if await self._refuses(client, half) else batch[len(half) :]
+            try:
+                await self._sent(client, half)
+            except Exception:  # noqa: BLE001 - as in ``_ask``
+                batch = half
+            else:
+                batch = batch[len(half) :]
         text = batch[0]
         return f"; the text at fault has {len(text):,} characters and begins {text[:_SHOWN]!r}"
-
-    async def _refuses(self, client: "AsyncOpenAI", batch: list[str]) -> bool:
-        try:
-            await self._sent(client, batch)
-        except Exception:  # noqa: BLE001 - as in ``_ask``
-            return True
-        return False
 
     def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - JSON
         fields = reply if isinstance(reply, dict) else {}
@@ -228,7 +227,8 @@ class HostedEmbedder:
         from resources.chat.calls import openai_client
 
         key = clean_key(self._key)
-        client = openai_client(self.base_url, key, deadline_s=self.timeout_s, retries=self.retries)
+        most = _FRAME_BYTES + self.batch_items * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER
+        client = openai_client(self.base_url, key, most, self.retries, self.timeout_s)
         loop = LoopThread("embeddings")
         weakref.finalize(self, loop.end_after, client.close)
         return loop, client

@@ -41,7 +41,7 @@ PARTS = {"deduplicated", "decontaminated", "diversity_selected", "study/selector
 FUNNEL = ("rule_filtered", "difficulty_band", "deduplicated", "silver_decomposed")
 MACHINE = set(
     "results_dir key runs served_as continues concurrency deadline_s queue_deadline_s "
-    "most_reply_bytes requests_per_minute tokens_per_minute prompt_price completion_price "
+    "most_reply_bytes prompt_price completion_price "
     "calls tokens dollars vllm cards gpu_share withheld start_timeout_s "
     "log_dir batch_size prompts_dir device models_lock base_url in_flight thinking_style "
     "most_unanswered base_dir root sample_root processes gpu module python launch threads "

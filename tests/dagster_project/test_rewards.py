@@ -36,7 +36,6 @@ from fakes import BagOfWordsEmbedder
 from fault_server import MODEL, UNKNOWN_KEY, FaultServer
 from planted_traces.planting import PlantedTrace
 from project import PYTHONPATH, ROOT
-from resources.chat.budget import Timing
 from resources.chat.client import ChatClient
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
@@ -179,8 +178,8 @@ def test_a_judge_that_cannot_answer_is_no_reward():
 @contextmanager
 def asking(served: FaultServer, **changes: object) -> Iterator[RewardService]:
     """A service whose judge is at an endpoint and is asked for coverage alone."""
-    timing = Timing(retries=0, cooldown_s=0.05, patience_s=0.05)
-    with ChatClient(chat_settings(served.url, **changes), None, timing=timing) as chat:
+    chosen = chat_settings(served.url, **changes)
+    with ChatClient(chosen, None, retries=0, cooldown_s=0.05) as chat:
         judge = ChatJudge(chat, load_judge_prompts())
         yield service(judge, settings=RewardSettings(COVERAGE))
 

@@ -1,7 +1,7 @@
 """Programs that tests start, to kill them or to run them beside each other.
 
 ``python chat_child.py batch <url> <data> <requests>`` asks one batch of the server.
-``python chat_child.py write <data>`` stores one reply after the other, each flushed, and
+``python chat_child.py write <data>`` stores one reply after the other, and
 prints its number then. ``python chat_child.py race <data> <name>`` stores replies under the
 same keys as its siblings, then prints what the cache holds.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from chat_parts import TEMPLATE, reply, request, settings
 from fault_server import MODEL
 from resources.chat.client import ChatClient
-from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 
 IN_FLIGHT = 64
 RACED_KEYS = [f"{number:064x}" for number in range(200)]
@@ -35,8 +35,7 @@ def write(data: Path) -> None:
     """Never ends."""
     with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
         for number in count():
-            cache.put(StoredReply(f"{number:064x}", reply(f"r {number}"), TEMPLATE))
-            cache.flush()
+            cache.put(f"{number:064x}", reply(f"r {number}"), TEMPLATE)
             print(number, flush=True)  # noqa: T201 - the parent reads it
 
 
@@ -44,8 +43,7 @@ def race(data: Path, name: str) -> None:
     """One line: the texts stored under the raced keys, after all was written."""
     with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
         for key in RACED_KEYS:
-            cache.put(StoredReply(key, reply(name), TEMPLATE))
-        cache.flush()
+            cache.put(key, reply(name), TEMPLATE)
         held = cache.get(RACED_KEYS)
         print(*(held[key].text for key in RACED_KEYS), flush=True)  # noqa: T201 - as above
 

@@ -1,8 +1,7 @@
-"""Requests, settings and a made-up time for tests of the chat client."""
+"""Requests and settings for tests of the chat client."""
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -21,7 +20,6 @@ from decomposerl.chat import (
 from decomposerl.endpoint import Endpoint
 from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
-from resources.chat.budget import Timing
 from resources.chat.reply_store import ReplyStore
 from resources.store.chat_replies import replies_in
 
@@ -49,7 +47,6 @@ def reply(text: str, **changes: object) -> ChatReply:
 
 def frame_of(store: ReplyStore) -> pl.DataFrame:
     """Every stored reply, all models and revisions, as a ``CHAT_REPLIES`` table."""
-    store.flush()
     return replies_in(store.path)
 
 
@@ -78,24 +75,6 @@ class NothingStored:
     def details(self) -> dict[str, int | float | str]:
         """It counts nothing."""
         return {}
-
-
-@dataclass
-class MadeUpTime:
-    """A clock that only sleeping moves."""
-
-    now: float = 1_000.0
-    slept: list[float] = field(default_factory=list)
-
-    async def sleep(self, seconds: float) -> None:
-        """Move the clock, let others run."""
-        self.slept.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
-
-    def timing(self, **changes: Any) -> Timing:  # noqa: ANN401 - of Timing
-        """As the client takes it."""
-        return Timing(lambda: self.now, self.sleep, **changes)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -1,4 +1,4 @@
-"""A chat client in made-up time, with the fault server that it asks, and one that rules."""
+"""A chat client with the fault server that it asks, and one that rules."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from chat_parts import MadeUpTime, frame_of, settings
+from chat_parts import frame_of, settings
 from decomposerl.prompts.judge import CRITERIA
 from fault_server import WELL, Answer, FaultServer, replying
 from resources.chat.client import ChatClient
 
-WAITS = ("retries", "cooldown_s", "patience_s")
+OF_CLIENT = ("retries", "cooldown_s", "needs_logprobs")
 FIVE = "\n".join(
     f"{name}:{word}" for name, word in zip(CRITERIA, "YES NO no YES YES".split(), strict=True)
 )
@@ -21,20 +21,14 @@ FIVE = "\n".join(
 def client(
     url: str,
     data: Path | None = None,
-    time: MadeUpTime | None = None,
     key: str = "",
-    **changes: Any,  # noqa: ANN401 - of the endpoint, the client and its timing
+    **changes: Any,  # noqa: ANN401 - of the endpoint and the client
 ) -> ChatClient:
     """A client of the server at ``url``; two retries of a call."""
-    waits = {name: changes.pop(name) for name in WAITS if name in changes}
-    logprobs = changes.pop("needs_logprobs", True)
+    own = {"retries": 2} | {name: changes.pop(name) for name in OF_CLIENT if name in changes}
     chosen = settings(url, **changes)
     return ChatClient(
-        chosen,
-        data,
-        lambda: (chosen.base_url, SecretStr(key) if key else None),
-        needs_logprobs=logprobs,
-        timing=(time or MadeUpTime()).timing(**{"retries": 2, **waits}),
+        chosen, data, lambda: (chosen.base_url, SecretStr(key) if key else None), **own
     )
 
 
@@ -43,11 +37,10 @@ def served_chat(
     script: Sequence[Answer] = (),
     usual: Answer = WELL,
     data: Path | None = None,
-    time: MadeUpTime | None = None,
     **changes: Any,  # noqa: ANN401 - as above
 ) -> Iterator[tuple[FaultServer, ChatClient]]:
     """A server and a client of it."""
-    with FaultServer(script, usual) as served, client(served.url, data, time, **changes) as chat:
+    with FaultServer(script, usual) as served, client(served.url, data, **changes) as chat:
         yield served, chat
 
 

@@ -19,7 +19,7 @@ from decomposerl.baselines.method import Verification
 from decomposerl.chat import ChatReply, Template
 from decomposerl.errors import DecomposeRLError
 from resources.catalogue.database import FILE, build_catalogue, read_table
-from resources.chat.reply_store import ReplyStore, StoredReply
+from resources.chat.reply_store import ReplyStore
 from resources.evaluation.runner import Prediction, PredictionStore
 from resources.store.chat_replies import replies_in
 from resources.store.integrity import (
@@ -123,7 +123,7 @@ def _stores(folder: Path) -> list[Kind]:
     with ReplyStore(replies, "model") as store:
         for number, key in enumerate(KEYS):
             reply = ChatReply(f"Reply {key} " * (number % 60), "stop", "model", number, 2, 0.5)
-            store.put(StoredReply(key, reply, Template("silver", "0f")))
+            store.put(key, reply, Template("silver", "0f"))
 
     def read_replies() -> Entries:
         with ReplyStore(replies, "model") as store:

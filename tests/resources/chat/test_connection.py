@@ -65,7 +65,7 @@ def test_the_key_stands_nowhere(
         with chat:
             found = chat.complete([request(number) for number in range(3)])
             seen = [repr(found), repr(chat), repr(vars(chat)), str(chat.counts)]
-            seen += [json.dumps(chat.counts.metadata())]
+            seen += [json.dumps(chat.details())]
             seen += [repr(vars(part)) for part in vars(chat).values() if hasattr(part, "__dict__")]
             assert chat.store is not None
             seen += [repr(frame_of(chat.store).rows())]
@@ -180,14 +180,6 @@ def test_a_stage_stops_at_a_redirect(tmp_path: Path):
             with pytest.raises(EngineError, match=r"https://elsewhere\.example, "):
                 writer.decompose(pairs)
         assert len(named.asked) < 40
-
-
-def test_a_redirect_that_asks_to_be_retried_is_not():
-    """The package heeds this header of a provider; a redirect is final all the same."""
-    answer = Answer(307, {"Location": "http://h/", "x-should-retry": "true"}, b"")
-    with FaultServer(usual=answer) as named:
-        embedding(named.url)
-        assert 1 == len(named.asked)
 
 
 def test_the_sentence_names_no_more_than_the_host():

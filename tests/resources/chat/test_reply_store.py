@@ -32,7 +32,7 @@ from decomposerl.chat import ChatReply, ChatRequest
 from fault_server import MODEL, Answer, FaultServer, well_text
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
-from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError, StoredReply
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError
 from resources.chat.wire import request_key
 from strategies import law
 
@@ -55,17 +55,15 @@ def test_models_and_revisions_have_keys_of_their_own(one: ChatRequest):
 @law(50)
 @given(st.lists(replies, min_size=1, max_size=5))
 def test_a_reply_comes_back_as_it_was(made: list[ChatReply]):
-    """All fields survive, before and after writing, and the reply is marked as cached."""
+    """All fields survive, and the reply is marked as cached."""
     expected = {f"{row:064x}": reply for row, reply in enumerate(made)}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "c.sqlite"
         with ReplyStore(path, "m") as cache:
             for key, one in expected.items():
-                cache.put(StoredReply(key, one, TEMPLATE))
-            early = cache.get(list(expected))
+                cache.put(key, one, TEMPLATE)
         with ReplyStore(path, "m") as cache:
             late = cache.get([*expected, KEY])
-    assert early == late
     assert {k: unmarked(one) for k, one in late.items()} == expected
     assert all(one.cached for one in late.values())
 
@@ -75,31 +73,38 @@ def unmarked(one: ChatReply) -> ChatReply:
 
 
 def test_the_first_reply_stays(tmp_path: Path):
-    """A later one under the same key is dropped, and ``flush`` tells what stays instead."""
+    """A later one under the same key is dropped, and ``put`` says so, also to another store."""
     with ReplyStore(tmp_path / "c", "m") as early, ReplyStore(tmp_path / "c", "m") as late:
-        early.put(StoredReply(KEY, reply("first"), TEMPLATE))
-        assert {} == early.flush()
-        with closing(sqlite3.connect(tmp_path / "c")) as other:
-            other.execute("BEGIN IMMEDIATE")  # what is put now waits
-            early.put(StoredReply(KEY, reply("after it"), TEMPLATE))
-            assert "first" == early.get([KEY])[KEY].text
-        assert ["first"] == [one.text for one in early.flush().values()]
-        late.put(StoredReply(KEY, reply("second"), TEMPLATE))
-        late.put(StoredReply(OTHER, reply("third"), TEMPLATE))
-        assert ["first"] == [one.text for one in late.flush().values()]
-        assert {} == late.flush()
+        assert early.put(KEY, reply("first"), TEMPLATE)
+        assert not early.put(KEY, reply("after it"), TEMPLATE)
+        assert not late.put(KEY, reply("second"), TEMPLATE)
+        assert late.put(OTHER, reply("third"), TEMPLATE)
         assert ["first", "third"] == frame_of(early)["text"].to_list()
 
 
 def test_a_rejected_reply_is_replaced_and_no_other(tmp_path: Path):
     """A writer that names the stored text replaces it; one that names another does not."""
     with ReplyStore(tmp_path / "c", "m") as cache:
-        cache.put(StoredReply(KEY, reply("bad"), TEMPLATE))
-        cache.put(StoredReply(KEY, reply("good"), TEMPLATE, replaces="bad"))
-        cache.flush()
-        cache.put(StoredReply(KEY, reply("late"), TEMPLATE, replaces="bad"))
-        cache.flush()
+        cache.put(KEY, reply("bad"), TEMPLATE)
+        assert cache.put(KEY, reply("good"), TEMPLATE, replaces="bad")
+        assert not cache.put(KEY, reply("late"), TEMPLATE, replaces="bad")
         assert "good" == cache.get([KEY])[KEY].text
+
+
+def test_writing_waits_for_another_process_and_reading_does_not(tmp_path: Path):
+    """Its lock holds up the writer alone, whose reply is on disk when ``put`` returns."""
+    with (
+        ReplyStore(tmp_path / "c", "m") as cache,
+        closing(sqlite3.connect(tmp_path / "c", isolation_level=None)) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        cache.put(KEY, reply("first"), TEMPLATE)
+        other.execute("BEGIN IMMEDIATE")
+        late = pool.submit(cache.put, OTHER, reply("second"), TEMPLATE)
+        assert [KEY] == list(cache.get([KEY, OTHER]))
+        other.execute("COMMIT")
+        assert late.result()
+        assert [KEY, OTHER] == list(cache.get([KEY, OTHER]))
 
 
 def test_more_keys_than_one_query_holds_are_found(tmp_path: Path):
@@ -107,24 +112,15 @@ def test_more_keys_than_one_query_holds_are_found(tmp_path: Path):
     keys = [f"{number:064x}" for number in range(1_777)]
     with ReplyStore(tmp_path / "c", "m") as cache:
         for key in keys:
-            cache.put(StoredReply(key, reply(key), TEMPLATE))
-        cache.flush()
+            cache.put(key, reply(key), TEMPLATE)
         assert {key: key for key in keys} == {k: r.text for k, r in cache.get(keys).items()}
-
-
-def test_replies_are_written_without_a_flush(tmp_path: Path):
-    """A reply goes to disk by itself, so a kill never loses more than the last moment's."""
-    with ReplyStore(tmp_path / "c", "m") as cache, ReplyStore(tmp_path / "c", "m") as other:
-        cache.put(StoredReply(OTHER, reply("text"), TEMPLATE))
-        while not other.get([OTHER]):
-            assert cache.get([KEY]) == {}
 
 
 def test_the_frame_can_be_a_parquet_file(tmp_path: Path):
     """All columns have plain types, in an empty cache too, and prompts are not among them."""
     with ReplyStore(tmp_path / "c", "m", "r") as cache:
         empty = frame_of(cache)
-        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
+        cache.put(KEY, reply("text"), TEMPLATE)
         full = frame_of(cache)
     full.write_parquet(tmp_path / "cache.parquet")
     assert empty.schema == full.schema == pl.read_parquet_schema(tmp_path / "cache.parquet")
@@ -142,19 +138,15 @@ def test_a_file_of_another_kind_is_an_error_that_names_it(tmp_path: Path):
 
 
 def test_a_reply_that_cannot_be_written_is_an_error(tmp_path: Path):
-    """Storing fails aloud: at the next flush and at every reply after it."""
+    """Storing and looking up fail aloud."""
     with ReplyStore(tmp_path / "c", "m") as cache:
         other = sqlite3.connect(tmp_path / "c")
         other.execute("DROP TABLE replies")
         other.close()
-        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
-        for use in (
-            cache.flush,
-            lambda: cache.put(StoredReply(OTHER, reply("text"), TEMPLATE)),
-            lambda: cache.get([OTHER]),
-        ):
-            with pytest.raises(ReplyStoreError):
-                use()
+        with pytest.raises(ReplyStoreError):
+            cache.put(KEY, reply("text"), TEMPLATE)
+        with pytest.raises(ReplyStoreError):
+            cache.get([OTHER])
 
 
 def test_a_closed_cache_takes_no_reply(tmp_path: Path):
@@ -163,7 +155,7 @@ def test_a_closed_cache_takes_no_reply(tmp_path: Path):
     cache.close()
     cache.close()
     with pytest.raises(ReplyStoreError, match="closed"):
-        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
+        cache.put(KEY, reply("text"), TEMPLATE)
 
 
 FIRST_LAYOUT = """
@@ -189,7 +181,7 @@ def test_a_file_of_an_earlier_version_answers(tmp_path: Path):
     nowhere = settings("http://127.0.0.1:1/v1", revision="r1")
     with ChatClient(nowhere, tmp_path) as chat:
         assert ["Paid."] == [one.text for one in chat.complete([request(1)])]
-        assert (1, 0) == (chat.counts.hits, chat.counts.calls)
+        assert (1, 0) == (chat.counts["hits"], chat.counts["calls"])
         assert chat.store is not None
         assert [row] == frame_of(chat.store).rows()
 
@@ -232,7 +224,7 @@ def test_threads_share_the_requests_in_flight(tmp_path: Path):
     ):
         found = [batch.result() for batch in [pool.submit(chat.complete, many) for _ in range(4)]]
         assert 10 == len(served.asked)
-        assert (40, 30) == (chat.counts.asked, chat.counts.shared)
+        assert (40, 30) == (chat.counts["asked"], chat.counts["shared"])
     expected = [well_text(f"q {number}") for number in range(10)]
     assert [expected] * 4 == [texts(batch) for batch in found]
 
@@ -281,7 +273,7 @@ def test_an_interrupt_keeps_the_replies_that_are_on_their_way(tmp_path: Path):
         assert 4 == len(served.asked)
         with ChatClient(settings(served.url), tmp_path) as again:
             found = again.complete(many)
-        assert (40, 4) == (len(served.asked), again.counts.hits)
+        assert (40, 4) == (len(served.asked), again.counts["hits"])
         assert [well_text(f"q {number}") for number in range(40)] == texts(found)
 
 
@@ -410,7 +402,7 @@ def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
         served.asked.clear()
         with client(served.url, tmp_path, concurrency=64) as chat:
             found = chat.complete([request(number) for number in range(SIZE)])
-            assert (kept, SIZE - kept) == (chat.counts.hits, chat.counts.calls)
+            assert (kept, SIZE - kept) == (chat.counts["hits"], chat.counts["calls"])
         assert SIZE - kept == len(served.asked) == len(set(served.prompts))
     assert [well_text(f"q {number}") for number in range(SIZE)] == texts(found)
 
@@ -431,17 +423,17 @@ def test_an_interrupted_batch_keeps_what_came(tmp_path: Path):
 
 
 @pytest.mark.parametrize("lines", [1, 40])
-def test_what_was_flushed_survives_a_kill_while_writing(lines: int, tmp_path: Path):
-    """Each reply that ``flush`` returned for is there, the file is whole, and can be written."""
+def test_what_was_stored_survives_a_kill_while_writing(lines: int, tmp_path: Path):
+    """Each reply that ``put`` returned for is there, the file is whole, and can be written."""
     writing = child("write", tmp_path)
     assert writing.stdout is not None
-    flushed = [int(writing.stdout.readline()) for _ in range(lines)][-1]
+    stored = [int(writing.stdout.readline()) for _ in range(lines)][-1]
     kill(writing)
     with ReplyStore(tmp_path / REPLIES_FILE, MODEL) as cache:
-        held = cache.get([f"{number:064x}" for number in range(flushed + 1)])
-        assert [f"r {n}" for n in range(flushed + 1)] == [held[k].text for k in sorted(held)]
+        held = cache.get([f"{number:064x}" for number in range(stored + 1)])
+        assert [f"r {n}" for n in range(stored + 1)] == [held[k].text for k in sorted(held)]
         check = frame_of(cache)
-        assert check.height == check["key"].n_unique() >= flushed + 1
+        assert check.height == check["key"].n_unique() >= stored + 1
 
 
 def test_the_first_of_several_processes_wins_everywhere(tmp_path: Path):
