@@ -3,8 +3,8 @@
 import polars as pl
 
 from decomposerl.reports.tables import markdown_table, one_line, text_table
-from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.format import CONDITIONS, conditions_met
+from decomposerl.rewards.scoring import RewardedBatch
 from decomposerl.traces.citations import citations
 
 _NONE = "–"
@@ -25,7 +25,7 @@ def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
     """
     head = [
         (one.group, one.number, len(one.trace.cycles), one.trace.verdict, one.label)
-        for one in scored.rollouts
+        for one in (case.rollout for case in scored.cases)
     ]
     values = {name: [one.value for one in found] for name, found in scored.results.items()}
     values["total"] = list(scored.totals)
@@ -57,7 +57,7 @@ def reward_page(scored: RewardedBatch, *, markdown: bool = False, questions: boo
 
 
 def _page(scored: RewardedBatch, index: int) -> str:
-    rollout = scored.rollouts[index]
+    rollout = scored.cases[index].rollout
     found = {name: results[index].questions for name, results in scored.results.items()}
     lines = [f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}"]
     met = conditions_met(rollout.trace)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from decomposerl.rewards.composite import RewardedBatch
+from decomposerl.rewards.scoring import RewardedBatch
 from decomposerl.schemas import REWARDS
 
 TOTAL = "total"
@@ -22,12 +22,12 @@ def rewards_frame(batch: RewardedBatch, run: str = "", step: int = 0) -> pl.Data
     Raises:
         SchemaError: two rollouts have the same group and number.
     """
-    rows = [row for index in range(len(batch.rollouts)) for row in _rows(batch, index, run, step)]
+    rows = [row for index in range(len(batch.cases)) for row in _rows(batch, index, run, step)]
     return REWARDS.conform(pl.DataFrame(rows, schema=REWARDS.schema, orient="row"))
 
 
 def _rows(batch: RewardedBatch, index: int, run: str, step: int) -> Iterator[_Row]:
-    rollout = batch.rollouts[index]
+    rollout = batch.cases[index].rollout
     key = (run, step, rollout.group, rollout.number)
     for name, results in batch.results.items():
         result, weight = results[index], batch.weights[name]
@@ -49,12 +49,12 @@ def reward_objects(batch: RewardedBatch) -> list[dict[str, object]]:
     """
     return [
         {
-            "group": rollout.group,
-            "rollout": rollout.number,
+            "group": case.rollout.group,
+            "rollout": case.rollout.number,
             "total": batch.totals[index],
             "rewards": {name: _reward_object(batch, name, index) for name in batch.results},
         }
-        for index, rollout in enumerate(batch.rollouts)
+        for index, case in enumerate(batch.cases)
     ]
 
 

@@ -18,7 +18,7 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
-from decomposerl.rewards.composite import active_rewards, weights_of
+from decomposerl.rewards.scoring import active_rewards, weights_of
 from decomposerl.training.experiment import Grpo, plain_values
 from resources.hub.adapters import adapter_problem
 from resources.training.data import (

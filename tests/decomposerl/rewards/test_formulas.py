@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
-from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import active_rewards, judge_roles
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
@@ -22,7 +20,8 @@ from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.readings import asks_about_part, restates
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase, RewardResult, Signals
+from decomposerl.rewards.scoring import active_rewards, judge_roles
 from decomposerl.rewards.settings import PRINTED, STRICT, RewardSettings
 from decomposerl.rewards.verification import verification
 from decomposerl.schemas import LABELS, VERDICTS, Verdict

@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError, RewardError
-from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import (
+from decomposerl.rewards.necessity import necessity
+from decomposerl.rewards.reward import Reward, RewardCase, Signals
+from decomposerl.rewards.scoring import (
     active_rewards,
     check_rewards,
     reward_batch,
     weights_of,
 )
-from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL, rewards_frame
@@ -270,7 +269,7 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
         ]
         assert (total is None) == (not terms)
         assert not terms or pytest.approx(sum(terms)) == total
-    assert len(cases) == len(scored.totals) == len(scored.rollouts)
+    assert len(cases) == len(scored.totals) == len(scored.cases)
 
 
 @LAW

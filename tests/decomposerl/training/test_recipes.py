@@ -17,8 +17,8 @@ from trl import GRPOConfig
 
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import reward_batch, weights_of
 from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.scoring import reward_batch, weights_of
 from decomposerl.rewards.settings import PRINTED, RewardSettings
 from decomposerl.traces.trace import Cycle
 from decomposerl.training.estimate import batch_problems

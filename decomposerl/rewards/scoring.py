@@ -1,0 +1,343 @@
+"""Rewards of a batch of rollouts: ask the judge, embed the questions, weigh and sum.
+
+    R = sum over rewards k of w_k * R_k        (paper, section 3.2)
+
+What no active reward reads is neither judged nor embedded. Rollouts of one prompt are compared with
+each other, so by default a reward that failed for one of them is left out for all of them, and the
+other rewards still count. An absent reward (no label, no n*) is absent for the whole group.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.errors import ConfigError, EngineError, RewardError
+from decomposerl.judge.call import Calls, Judge, JudgeCall, Ruling, Task, needed_calls
+from decomposerl.ports import Embedder
+from decomposerl.replies.abstention import abstains
+from decomposerl.replies.rulings import CRITERIA
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.own import bound, check_own
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import JUDGE_CALLS, VERDICTS
+from decomposerl.traces.rollout import Rollout
+
+RewardValue = float | None
+"""What one reward adds to one rollout's total before its weight; None adds nothing."""
+Rulings = Mapping[JudgeCall, Ruling]
+"""The rulings on the calls that were made; one that decides nothing is not made."""
+_PROMPT = attrgetter("claim", "evidence", "label", "n_star")
+
+
+@dataclass(frozen=True, slots=True)
+class RewardedBatch:
+    """A batch with its rewards. Sequences have one entry per case, in the order of the cases.
+
+    ``counted`` is, for each reward, what enters the total: the value, or None where the
+    reward is absent or left out, and for all rewards of a rollout that the failure policy
+    drops. ``totals`` is None where no reward counts. ``judge_calls`` is the ``JUDGE_CALLS`` table.
+    """
+
+    cases: tuple[RewardCase, ...] = field(compare=False)
+    weights: Mapping[str, float]
+    results: Mapping[str, tuple[RewardResult, ...]]
+    counted: Mapping[str, tuple[RewardValue, ...]]
+    totals: tuple[float | None, ...]
+    judge_calls: pl.DataFrame = field(default_factory=JUDGE_CALLS.empty, compare=False)
+
+    def failure_rate(self, name: str) -> float:
+        """The share of failed results among those of a reward that are not absent, 0..1."""
+        states = [result.state for result in self.results[name] if result.state != "absent"]
+        return states.count("failed") / len(states) if states else 0.0
+
+
+def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
+    """Each reward's weight, in the catalogue's order.
+
+    Raises:
+        ConfigError: a weight names no reward, or is not a finite number.
+    """
+    names = [reward.name for reward in rewards]
+    unknown = sorted(set(settings.weights) - set(names))
+    if unknown:
+        raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
+    weights = {
+        reward.name: float(settings.weights.get(reward.name, bound(reward, settings).weight))
+        for reward in rewards
+    }
+    if weights.get("own") and not settings.own:
+        raise ConfigError("the weight of 'own' needs rewards.own = MODULE:FUNCTION")
+    for name, weight in weights.items():
+        if not abs(weight) < float("inf"):
+            raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
+    return weights
+
+
+def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+    """The rewards whose weight is not 0, with that weight, in the catalogue's order.
+
+    Raises:
+        ConfigError: as ``weights_of``.
+    """
+    weights = weights_of(settings, rewards)
+    chosen = (bound(reward, settings) for reward in rewards if weights[reward.name])
+    return [replace(reward, weight=weights[reward.name]) for reward in chosen]
+
+
+def check_rewards(settings: RewardSettings) -> None:
+    """Refuse before a run what would end it later.
+
+    Raises:
+        ConfigError: as ``weights_of``, or a reward of one's own does not work.
+    """
+    if weights_of(settings)["own"]:
+        check_own(settings)
+
+
+def reward_rollouts(
+    rollouts: Sequence[Rollout],
+    judge: Judge,
+    embedder: Embedder,
+    settings: RewardSettings,
+    most_cycles: int | None = None,
+    rewards: Sequence[Reward] = REWARDS,
+) -> RewardedBatch:
+    """Rewards for a batch of rollouts of any number of prompts.
+
+    A trace of more than ``most_cycles`` cycles is neither judged nor embedded: its judged rewards
+    are 0, its diversity is -1 and it has no vote, as for a trace without questions.
+
+    Raises:
+        ConfigError: a weight names no reward.
+        RewardError: a ruling is missing and ``settings.failures`` is ``raise``.
+        ValueError: the rollouts of a group differ in claim, evidence, label or n*.
+        EngineError: an engine failed as a whole, or a ruling is outside its contract.
+    """
+    calls, roles = planned_calls(rollouts, settings, most_cycles, rewards)
+    rulings = rulings_on(calls, judge, roles)
+    judged = [_within(rollout, most_cycles) for rollout in rollouts]
+    vectors: list[NDArray[np.float32] | None] = [None] * len(rollouts)
+    if any(reward.reads_vectors for reward in active_rewards(settings, rewards)):
+        vectors = _question_vectors(judged, embedder)
+    cases = [
+        RewardCase(rollout, signals_of(within, own, rulings), rows, within is not rollout)
+        for rollout, within, own, rows in zip(rollouts, judged, calls, vectors, strict=True)
+    ]
+    frame = calls_frame(rollouts, calls, rulings, judge.engine)
+    return replace(reward_batch(cases, settings, rewards), judge_calls=frame)
+
+
+def planned_calls(
+    rollouts: Sequence[Rollout],
+    settings: RewardSettings,
+    most_cycles: int | None,
+    rewards: Sequence[Reward] = REWARDS,
+) -> tuple[list[Calls], set[Role]]:
+    """The calls of each rollout, and the roles of those that the active rewards read."""
+    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
+    sentences = settings.correctness == "literal"
+    calls = [
+        needed_calls(_within(rollout, most_cycles), sentences=sentences) for rollout in rollouts
+    ]
+    return calls, judge_roles(active_rewards(settings, rewards), settings, three_way=three_way)
+
+
+def judge_roles(
+    active: Sequence[Reward], settings: RewardSettings, *, three_way: bool = False
+) -> set[Role]:
+    """The roles of the judge calls whose rulings the rewards ``active`` read.
+
+    Coverage and necessity may read the rulings on each question, too; so they do, ``three_way``,
+    where a trace may end with the third verdict, which is paid by what its answers show.
+    """
+    roles = {role for reward in active for role in reward.judge_roles}
+    by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
+    return roles | {"question"} if "full" in roles and by_answers else roles
+
+
+def role_of(task: Task, cycle: int | None) -> Role:
+    """The role of the call at this place of ``Calls``."""
+    if task != "coverage":
+        return "question"
+    return "full" if cycle is None else "leave_one_out"
+
+
+def rulings_on(batch: Sequence[Calls], judge: Judge, roles: set[Role]) -> dict[JudgeCall, Ruling]:
+    """The rulings on the distinct calls of a batch that have these roles.
+
+    A leave-one-out verdict is compared with the full set's: where that is to be known and has
+    no ruling, nothing is decided by it, and it is not asked for.
+
+    Raises:
+        EngineError: the judge as a whole cannot answer.
+    """
+    rulings: dict[JudgeCall, Ruling] = {}
+    for step in (roles - {"leave_one_out"}, roles & {"leave_one_out"}):
+        wanted = {
+            call: None
+            for calls in batch
+            for place, call in calls.items()
+            if role_of(*place) in step and call not in rulings
+        }
+        # A recorded judge shows what it lacks also where nothing is asked of it.
+        if wanted or not rulings:
+            rulings.update(zip(wanted, judge.judge([*wanted]), strict=True))
+        if "full" in step:
+            known = {call for call, ruling in rulings.items() if ruling.value is not None}
+            batch = [calls for calls in batch if calls.get(("coverage", None)) in known]
+    return rulings
+
+
+def signals_of(rollout: Rollout, calls: Calls, rulings: Rulings) -> Signals:
+    """What the rulings say about a rollout; one that failed or is missing gives None.
+
+    Raises:
+        EngineError: a ruling's value is not of its task.
+    """
+    values: dict[tuple[Task, int | None], Any] = {}
+    for (task, cycle), call in calls.items():
+        values[task, cycle] = value = rulings[call].value if call in rulings else None
+        if not (value is None or _is_of(task, value)):
+            wrong = f"{value!r} is not of its task"
+            raise EngineError(f"a judge's ruling is outside its contract: {wrong}")
+    cycles = rollout.trace.cycles
+
+    def of(task: Task, uncalled: object = None) -> tuple[Any, ...]:
+        return tuple(values.get((task, i), uncalled) for i in range(len(cycles)))
+
+    return Signals(
+        full=values.get(("coverage", None), "NotEnoughInfo"),
+        without=of("coverage", "NotEnoughInfo"),
+        answerable=of("answerability"),
+        atomic=of("atomicity"),
+        correct=of("correctness"),
+        abstained=tuple(abstains(cycle.answer) for cycle in cycles),
+    )
+
+
+def _is_of(task: Task, value: object) -> bool:
+    """Whether a task has such a value."""
+    if task == "coverage":
+        return value in VERDICTS
+    if task == "atomicity":
+        return isinstance(value, tuple) and len(value) == len(CRITERIA)
+    return isinstance(value, bool)
+
+
+def calls_frame(
+    rollouts: Sequence[Rollout], batch: Sequence[Calls], rulings: Rulings, engine: str
+) -> pl.DataFrame:
+    """A ``JUDGE_CALLS`` row for every use of a call that was made, by rollout.
+
+    Raises:
+        SchemaError: two rollouts have the same group and number.
+    """
+    keys = {call: call.key for call in rulings}
+    rows = [
+        (
+            *(rollout.group, rollout.number, place[0], role_of(*place), place[1], keys[call]),
+            *(rulings[call].text, rulings[call].failure, engine),
+        )
+        for rollout, calls in zip(rollouts, batch, strict=True)
+        for place, call in calls.items()
+        if call in rulings
+    ]
+    return JUDGE_CALLS.conform(pl.DataFrame(rows, schema=JUDGE_CALLS.schema, orient="row"))
+
+
+def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
+    """The rollout as the judge sees it."""
+    if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
+        return rollout
+    return replace(rollout, trace=replace(rollout.trace, cycles=()))
+
+
+def _question_vectors(
+    rollouts: Sequence[Rollout], embedder: Embedder
+) -> list[NDArray[np.float32] | None]:
+    """The unit vectors of each rollout's questions; every distinct question is embedded once."""
+    questions = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
+    rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(questions)))}
+    if not rows:
+        return [None] * len(rollouts)
+    vectors = embedder.embed(list(rows))
+    return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]
+
+
+def reward_batch(
+    cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
+) -> RewardedBatch:
+    """Compute every active reward of a batch, and the totals.
+
+    Raises:
+        ConfigError: as ``weights_of``.
+        RewardError: a judge call failed and ``failures`` is ``raise``.
+        ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
+            case's vectors are not of its trace.
+    """
+    groups = _groups(cases)
+    active = active_rewards(settings, rewards)
+    results: dict[str, tuple[RewardResult, ...]] = {}
+    for reward in active:
+        found = [reward.compute([cases[place] for place in group], settings) for group in groups]
+        placed = dict(zip(chain(*groups), chain(*found), strict=True))
+        results[reward.name] = tuple(placed[place] for place in range(len(cases)))
+    counted = _counted(results, groups, cases, settings)
+    totals = []
+    for place in range(len(cases)):
+        values = [(reward.weight, counted[reward.name][place]) for reward in active]
+        terms = [weight * value for weight, value in values if value is not None]
+        totals.append(sum(terms) if terms else None)
+    weights = {reward.name: reward.weight for reward in active}
+    return RewardedBatch(tuple(cases), weights, results, counted, tuple(totals))
+
+
+def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
+    """The indices of each group's cases, groups in order of first appearance."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for index, rollout in enumerate(case.rollout for case in cases):
+        group = groups[rollout.group]
+        group.append(index)
+        if _PROMPT(rollout) != _PROMPT(cases[group[0]].rollout):
+            raise ValueError(
+                f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
+            )
+    return list(groups.values())
+
+
+def _counted(
+    results: Mapping[str, Sequence[RewardResult]],
+    groups: Sequence[Sequence[int]],
+    cases: Sequence[RewardCase],
+    settings: RewardSettings,
+) -> dict[str, tuple[RewardValue, ...]]:
+    """What each reward adds for each case under the failure policy."""
+    left_out = {
+        name: {index for index, result in enumerate(column) if result.state == "failed"}
+        for name, column in results.items()
+    }
+    for name, failed in left_out.items():
+        if settings.failures == "raise" and failed:
+            rollout = cases[min(failed)].rollout
+            where = f"rollout {rollout.number} of '{rollout.group}'"
+            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
+        if settings.failures == "drop_group":
+            failed.update(*(members for members in groups if not failed.isdisjoint(members)))
+    if settings.failures == "drop_rollout":
+        left_out = dict.fromkeys(left_out, set().union(*left_out.values()))
+    instead = 0.0 if settings.failures == "zero" else None
+    return {
+        name: tuple(
+            instead if index in left_out[name] else result.value
+            for index, result in enumerate(column)
+        )
+        for name, column in results.items()
+    }
