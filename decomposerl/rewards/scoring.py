@@ -3,14 +3,14 @@
     R = sum over rewards k of w_k * R_k        (paper, section 3.2)
 
 What no active reward reads is neither judged nor embedded. Rollouts of one prompt are compared with
-each other, so by default a reward that failed for one of them is left out for all of them, and the
-other rewards still count. An absent reward (no label, no n*) is absent for the whole group.
+each other, so a reward that failed for one of them is left out for all of them, and the others
+still count. An absent reward (no label, no n*) is absent for the whole group.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Any
 
@@ -42,8 +42,8 @@ class RewardedBatch:
     """A batch with its rewards. Sequences have one entry per case, in the order of the cases.
 
     ``counted`` is, for each reward, what enters the total: the value, or None where the
-    reward is absent or left out, and for all rewards of a rollout that the failure policy
-    drops. ``totals`` is None where no reward counts. ``judge_calls`` is the ``JUDGE_CALLS`` table.
+    reward is absent or left out. ``totals`` is None where no reward counts. ``judge_calls`` is the
+    ``JUDGE_CALLS`` table.
     """
 
     cases: tuple[RewardCase, ...] = field(compare=False)
@@ -59,46 +59,32 @@ class RewardedBatch:
         return states.count("failed") / len(states) if states else 0.0
 
 
-def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
-    """Each reward's weight, in the catalogue's order.
+def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+    """The rewards whose weight is not 0, with that weight, in the catalogue's order.
 
     Raises:
         ConfigError: a weight names no reward, or is not a finite number.
     """
-    names = [reward.name for reward in rewards]
-    unknown = sorted(set(settings.weights) - set(names))
-    if unknown:
-        raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    weights = {
-        reward.name: float(settings.weights.get(reward.name, bound(reward, settings).weight))
-        for reward in rewards
-    }
+    members = [bound(reward, settings) for reward in rewards]
+    weights = {reward.name: reward.weight for reward in members}
+    if unknown := sorted(settings.weights.keys() - weights.keys()):
+        raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(weights)}")
+    weights |= settings.weights
     if weights.get("own") and not settings.own:
         raise ConfigError("the weight of 'own' needs rewards.own = MODULE:FUNCTION")
     for name, weight in weights.items():
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
-    return weights
-
-
-def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
-    """The rewards whose weight is not 0, with that weight, in the catalogue's order.
-
-    Raises:
-        ConfigError: as ``weights_of``.
-    """
-    weights = weights_of(settings, rewards)
-    chosen = (bound(reward, settings) for reward in rewards if weights[reward.name])
-    return [replace(reward, weight=weights[reward.name]) for reward in chosen]
+    return [replace(one, weight=float(weights[one.name])) for one in members if weights[one.name]]
 
 
 def check_rewards(settings: RewardSettings) -> None:
     """Refuse before a run what would end it later.
 
     Raises:
-        ConfigError: as ``weights_of``, or a reward of one's own does not work.
+        ConfigError: as ``active_rewards``, or a reward of one's own does not work.
     """
-    if weights_of(settings)["own"]:
+    if any(reward.name == "own" for reward in active_rewards(settings)):
         check_own(settings)
 
 
@@ -278,7 +264,7 @@ def reward_batch(
     """Compute every active reward of a batch, and the totals.
 
     Raises:
-        ConfigError: as ``weights_of``.
+        ConfigError: as ``active_rewards``.
         RewardError: a judge call failed and ``failures`` is ``raise``.
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
             case's vectors are not of its trace.
@@ -290,7 +276,13 @@ def reward_batch(
         found = [reward.compute([cases[place] for place in group], settings) for group in groups]
         placed = dict(zip(chain(*groups), chain(*found), strict=True))
         results[reward.name] = tuple(placed[place] for place in range(len(cases)))
-    counted = _counted(results, groups, cases, settings)
+    for name, column in results.items():
+        failed = next((at for at, result in enumerate(column) if result.state == "failed"), None)
+        if settings.failures == "raise" and failed is not None:
+            rollout = cases[failed].rollout
+            where = f"rollout {rollout.number} of '{rollout.group}'"
+            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
+    counted = {name: _counted(column, groups) for name, column in results.items()}
     totals = []
     for place in range(len(cases)):
         values = [(reward.weight, counted[reward.name][place]) for reward in active]
@@ -314,30 +306,9 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
 
 
 def _counted(
-    results: Mapping[str, Sequence[RewardResult]],
-    groups: Sequence[Sequence[int]],
-    cases: Sequence[RewardCase],
-    settings: RewardSettings,
-) -> dict[str, tuple[RewardValue, ...]]:
-    """What each reward adds for each case under the failure policy."""
-    left_out = {
-        name: {index for index, result in enumerate(column) if result.state == "failed"}
-        for name, column in results.items()
-    }
-    for name, failed in left_out.items():
-        if settings.failures == "raise" and failed:
-            rollout = cases[min(failed)].rollout
-            where = f"rollout {rollout.number} of '{rollout.group}'"
-            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
-        if settings.failures == "drop_group":
-            failed.update(*(members for members in groups if not failed.isdisjoint(members)))
-    if settings.failures == "drop_rollout":
-        left_out = dict.fromkeys(left_out, set().union(*left_out.values()))
-    instead = 0.0 if settings.failures == "zero" else None
-    return {
-        name: tuple(
-            instead if index in left_out[name] else result.value
-            for index, result in enumerate(column)
-        )
-        for name, column in results.items()
-    }
+    results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
+) -> tuple[RewardValue, ...]:
+    """What a reward adds for each case: nothing in a group where it failed for one."""
+    failed = [any(results[place].state == "failed" for place in group) for group in groups]
+    lost = set(chain.from_iterable(compress(groups, failed)))
+    return tuple(None if at in lost else result.value for at, result in enumerate(results))

@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from decomposerl.errors import ConfigError
 
-FailurePolicy = Literal["drop_group", "drop_rollout", "zero", "raise"]
+FailurePolicy = Literal["drop_group", "raise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class RewardSettings:
     part pays it only if the question asks about a part of the claim; literal is the printed
     formula. ``atomicity`` fraction is k/5; strict is all five.
     ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
-    ``failures`` says what a reward without a ruling does to the sum.
+    ``failures``: a reward that lacks a ruling is left out of its group's sums, or ends the run.
 
     Whether a trace may end with a third verdict is said where it is read (``traces.grammar``).
 
