@@ -34,7 +34,6 @@ from decomposerl.errors import ConfigError, DecomposeRLError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.scoring import active_rewards, reward_rollouts
-from decomposerl.rewards.table import reward_objects
 from decomposerl.schemas import WRITTEN, Verdict
 from decomposerl.traces.records import (
     MOST_BYTES,
@@ -151,7 +150,7 @@ class RewardService:
         embedder = _InTurn(self.embedder, self._embedding)
         scored = reward_rollouts(rollouts, judge, embedder, self.scoring.rewards, most_cycles)
         return {
-            "rollouts": reward_objects(scored),
+            "rollouts": scored.objects(),
             "judge": judge.engine,
             "embedder": embedder.engine,
             "distinct_calls": scored.judge_calls["call_key"].n_unique(),

@@ -26,9 +26,7 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.reward_report import reward_frame, reward_page
 from decomposerl.rewards.scoring import RewardedBatch, check_rewards, reward_rollouts
-from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.supervision import is_labelled
-from decomposerl.rewards.table import reward_objects, rewards_frame
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records, read_trace_rows
 from decomposerl.traces.rollout import Rollout
@@ -116,7 +114,7 @@ def score_file(
         raise SourceFileError(f"{name_of(traces)} holds no trace that can be scored{listed}")
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
         scored = reward_rollouts(scoring.rollouts(records), judge, embedder, scoring.rewards)
-    frames = {rewards: rewards_frame(scored)}
+    frames = {rewards: scored.frame()}
     if recorded is None:  # recorded verdicts are not written again, as that would lose columns
         frames[judge_calls] = scored.judge_calls
     try:
@@ -183,7 +181,7 @@ def scored_rows(rows: Iterable[Mapping[str, object]], scoring: Scoring) -> list[
         raise SourceFileError("; ".join(wrong))
     with opened_engines() as engines:
         scored = reward_rollouts(scoring.rollouts(records), *engines, scoring.rewards)
-    return reward_objects(scored)
+    return scored.objects()
 
 
 @contextmanager

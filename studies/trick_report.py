@@ -14,9 +14,8 @@ from decomposerl.evaluation.intervals import clusters_of, generator, resampled_s
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, Drawn, drawn, legend, new_figure
 from decomposerl.reports.tables import markdown_table
-from decomposerl.rewards.scoring import RewardedBatch
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.rewards.settings import STRICT, UNGUARDED, RewardSettings
-from decomposerl.rewards.table import TOTAL
 from studies.trick_scripts import TRICKS
 from studies.trick_tables import TRICK_STUDY
 

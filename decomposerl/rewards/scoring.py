@@ -28,12 +28,15 @@ from decomposerl.rewards.own import bound, check_own
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
+from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.traces.rollout import Rollout
 
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
 Rulings = Mapping[JudgeCall, Ruling]
 """The rulings on the calls that were made; one that decides nothing is not made."""
+TOTAL = "total"
+"""The name of the sum in the table of rewards."""
 _PROMPT = attrgetter("claim", "evidence", "label", "n_star")
 
 
@@ -57,6 +60,48 @@ class RewardedBatch:
         """The share of failed results among those of a reward that are not absent, 0..1."""
         states = [result.state for result in self.results[name] if result.state != "absent"]
         return states.count("failed") / len(states) if states else 0.0
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Each rollout as JSON values: ``group``, ``rollout``, ``total`` and ``rewards`` by name.
+
+        A reward has ``value`` (null unless ``state`` is scored), ``state``, ``weight``, ``counted``
+        (what enters the total before the weight, or null) and, where it has values by question,
+        ``questions`` in the order of the cycles.
+        """
+        objects = []
+        for index, case in enumerate(self.cases):
+            rewards: dict[str, dict[str, Any]] = {}
+            for name, results in self.results.items():
+                result, counted = results[index], self.counted[name][index]
+                rewards[name] = {"value": result.value, "state": result.state}
+                rewards[name] |= {"weight": self.weights[name], "counted": counted}
+                if result.questions:
+                    values = [{"value": one.value, "state": one.state} for one in result.questions]
+                    rewards[name]["questions"] = values
+            key = {"group": case.rollout.group, "rollout": case.rollout.number}
+            objects.append({**key, "total": self.totals[index], "rewards": rewards})
+        return objects
+
+    def frame(self, run: str = "", step: int = 0) -> pl.DataFrame:
+        """``REWARDS``: rows by rollout, then reward, a trace before its questions, the total last.
+
+        ``run`` and ``step`` say where the rollouts were sampled.
+
+        Raises:
+            SchemaError: two rollouts have the same group and number.
+        """
+        rows: list[tuple[object, ...]] = []
+        for scored in self.objects():
+            key = (run, step, scored["group"], scored["rollout"])
+            for name, reward in scored["rewards"].items():
+                common = (reward["weight"], reward["counted"] is not None)
+                rows.append((*key, name, None, reward["value"], reward["state"], *common))
+                for number, question in enumerate(reward.get("questions", ())):
+                    rows.append((*key, name, number, question["value"], question["state"], *common))
+            total, dropped = scored["total"], scored["total"] is None
+            state = "dropped" if dropped else "scored"
+            rows.append((*key, TOTAL, None, total, state, 1.0, not dropped))
+        return TABLE.conform(pl.DataFrame(rows, schema=TABLE.schema, orient="row"))
 
 
 def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:

@@ -22,9 +22,8 @@ from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls, rulin
 from decomposerl.judge.distillation import HEADS, Head
 from decomposerl.ports import Embedder
 from decomposerl.prompts.template import labels_of
-from decomposerl.rewards.scoring import active_rewards, reward_rollouts
+from decomposerl.rewards.scoring import TOTAL, active_rewards, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import JUDGE_AGREEMENT, JUDGE_STUDY, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout

@@ -15,9 +15,8 @@ import polars as pl
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.coverage import pseudo_label
 from decomposerl.rewards.reward import RewardCase
-from decomposerl.rewards.scoring import RewardedBatch
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import VERDICTS
 from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_point, curve_rows, history
 from resources.store.integrity import read_parquet

@@ -14,8 +14,7 @@ from typing import Literal
 
 import polars as pl
 
-from decomposerl.rewards.scoring import RewardedBatch
-from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.table import Table
 from decomposerl.training.curves import TRAIN, Split
@@ -64,7 +63,7 @@ class RolloutLog:
         """Log a batch's rollouts, rewards and judge calls."""
         frames: dict[LogTable, pl.DataFrame] = {
             "rollouts": self._rollouts(batch, split),
-            "rewards": rewards_frame(batch.rewards, self.run, batch.step),
+            "rewards": batch.rewards.frame(self.run, batch.step),
             "judge_calls": batch.rewards.judge_calls,
         }
         for table, frame in frames.items():

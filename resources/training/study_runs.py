@@ -20,9 +20,8 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
-from decomposerl.rewards.scoring import reward_rollouts
+from decomposerl.rewards.scoring import TOTAL, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import CURVES, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout

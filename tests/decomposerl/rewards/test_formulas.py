@@ -16,14 +16,13 @@ from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
 from decomposerl.rewards.joint import joint
+from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.readings import asks_about_part, restates
 from decomposerl.rewards.reward import RewardCase, RewardResult, Signals
 from decomposerl.rewards.scoring import active_rewards, judge_roles
 from decomposerl.rewards.settings import PRINTED, STRICT, RewardSettings
-from decomposerl.rewards.verification import verification
 from decomposerl.schemas import LABELS, VERDICTS, Verdict
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout

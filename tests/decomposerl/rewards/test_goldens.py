@@ -17,9 +17,8 @@ from decomposerl.judge.call import needed_calls
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.reward import RewardCase, Signals
-from decomposerl.rewards.scoring import RewardedBatch, reward_batch, reward_rollouts
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch, reward_batch, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
@@ -151,7 +150,7 @@ def values() -> pl.DataFrame:
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
         orient="row",
     )
-    table = rewards_frame(scoring).filter(pl.col("question").is_null())
+    table = scoring.frame().filter(pl.col("question").is_null())
     return table.join(kinds, on=["group", "rollout"]).select("trace", "kind", "reward", "value")
 
 

@@ -12,14 +12,8 @@ from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.reward import Reward, RewardCase, Signals
-from decomposerl.rewards.scoring import (
-    active_rewards,
-    check_rewards,
-    reward_batch,
-)
-from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.supervision import is_labelled
-from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.rewards.scoring import TOTAL, active_rewards, check_rewards, reward_batch
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.schemas import Verdict
 from reward_parts import (
@@ -366,7 +360,7 @@ def test_a_group_is_one_prompt():
 def test_the_table_says_what_was_summed(cases: list[RewardCase], chosen: dict[str, float]):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
     scored = reward_batch(cases, RewardSettings(chosen, own=OWN))
-    frame = rewards_frame(scored, "run", 7)
+    frame = scored.frame("run", 7)
     assert TABLE.schema == frame.schema
     assert {("run", 7)} >= {*frame.select("run", "step").rows()}
     parts = frame.filter(pl.col("reward") != TOTAL, "counted", pl.col("question").is_null())
@@ -408,7 +402,7 @@ def test_it_counts_with_its_weight():
     assert (1.0, -1.0) == batch.counted["own"]
     differences = [a - b for a, b in zip(batch.totals, plain.totals, strict=True)]  # type: ignore[operator]
     assert pytest.approx([0.5, -0.5]) == differences
-    assert [1.0, -1.0] == rewards_frame(batch).filter(reward="own")["value"].to_list()
+    assert [1.0, -1.0] == batch.frame().filter(reward="own")["value"].to_list()
     off = dict.fromkeys(plain.weights, 0.0)
     (mine,) = active_rewards(RewardSettings(off, own=MINE.format("judged")))
     assert (("question",), 1.0) == (mine.judge_roles, mine.weight)

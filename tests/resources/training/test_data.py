@@ -16,8 +16,7 @@ from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingEr
 from decomposerl.judge.call import Judge
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.scoring import reward_rollouts
-from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.supervision import is_labelled
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
 from fakes import BagOfWordsEmbedder
 from fault_server import HANGING, UNKNOWN_KEY, Answer, FaultServer
