@@ -152,8 +152,8 @@ def reward_rollouts(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole, or a ruling is outside its contract.
     """
-    calls, roles = planned_calls(rollouts, settings, most_cycles, rewards)
-    rulings = rulings_on(calls, judge, roles)
+    calls = planned_calls(rollouts, settings, most_cycles, rewards)
+    rulings = rulings_on(calls, judge)
     judged = [_within(rollout, most_cycles) for rollout in rollouts]
     vectors: list[NDArray[np.float32] | None] = [None] * len(rollouts)
     if any(reward.reads_vectors for reward in active_rewards(settings, rewards)):
@@ -169,29 +169,23 @@ def reward_rollouts(
 def planned_calls(
     rollouts: Sequence[Rollout],
     settings: RewardSettings,
-    most_cycles: int | None,
+    most_cycles: int | None = None,
     rewards: Sequence[Reward] = REWARDS,
-) -> tuple[list[Calls], set[Role]]:
-    """The calls of each rollout, and the roles of those that the active rewards read."""
-    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
-    sentences = settings.correctness == "literal"
-    calls = [
-        needed_calls(_within(rollout, most_cycles), sentences=sentences) for rollout in rollouts
-    ]
-    return calls, judge_roles(active_rewards(settings, rewards), settings, three_way=three_way)
+) -> list[Calls]:
+    """The calls of each rollout whose rulings the active rewards read.
 
-
-def judge_roles(
-    active: Sequence[Reward], settings: RewardSettings, *, three_way: bool = False
-) -> set[Role]:
-    """The roles of the judge calls whose rulings the rewards ``active`` read.
-
-    Coverage and necessity may read the rulings on each question, too; so they do, ``three_way``,
-    where a trace may end with the third verdict, which is paid by what its answers show.
+    Coverage and necessity may read the rulings on each question, too; so they do where a trace may
+    end with the third verdict, which is paid by what its answers show.
     """
-    roles = {role for reward in active for role in reward.judge_roles}
+    roles = {role for reward in active_rewards(settings, rewards) for role in reward.judge_roles}
+    three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
-    return roles | {"question"} if "full" in roles and by_answers else roles
+    if "full" in roles and by_answers:
+        roles.add("question")
+    sentences = settings.correctness == "literal"
+    judged = (_within(rollout, most_cycles) for rollout in rollouts)
+    needed = (needed_calls(rollout, sentences=sentences).items() for rollout in judged)
+    return [{at: call for at, call in calls if role_of(*at) in roles} for calls in needed]
 
 
 def role_of(task: Task, cycle: int | None) -> Role:
@@ -201,29 +195,28 @@ def role_of(task: Task, cycle: int | None) -> Role:
     return "full" if cycle is None else "leave_one_out"
 
 
-def rulings_on(batch: Sequence[Calls], judge: Judge, roles: set[Role]) -> dict[JudgeCall, Ruling]:
-    """The rulings on the distinct calls of a batch that have these roles.
+def rulings_on(batch: Sequence[Calls], judge: Judge) -> dict[JudgeCall, Ruling]:
+    """The rulings on the distinct calls of a batch.
 
-    A leave-one-out verdict is compared with the full set's: where that is to be known and has
-    no ruling, nothing is decided by it, and it is not asked for.
+    A leave-one-out verdict is compared with the full set's: where that has no ruling, nothing is
+    decided by it, and it is not asked for.
 
     Raises:
         EngineError: the judge as a whole cannot answer.
     """
     rulings: dict[JudgeCall, Ruling] = {}
-    for step in (roles - {"leave_one_out"}, roles & {"leave_one_out"}):
+    for later in (False, True):
         wanted = {
             call: None
             for calls in batch
             for place, call in calls.items()
-            if role_of(*place) in step and call not in rulings
+            if (role_of(*place) == "leave_one_out") is later and call not in rulings
         }
         # A recorded judge shows what it lacks also where nothing is asked of it.
-        if wanted or not rulings:
+        if wanted or not later:
             rulings.update(zip(wanted, judge.judge([*wanted]), strict=True))
-        if "full" in step:
-            known = {call for call, ruling in rulings.items() if ruling.value is not None}
-            batch = [calls for calls in batch if calls.get(("coverage", None)) in known]
+        full = ((calls, calls.get(("coverage", None))) for calls in batch)
+        batch = [calls for calls, call in full if not call or rulings[call].value is not None]
     return rulings
 
 
@@ -241,12 +234,12 @@ def signals_of(rollout: Rollout, calls: Calls, rulings: Rulings) -> Signals:
             raise EngineError(f"a judge's ruling is outside its contract: {wrong}")
     cycles = rollout.trace.cycles
 
-    def of(task: Task, uncalled: object = None) -> tuple[Any, ...]:
-        return tuple(values.get((task, i), uncalled) for i in range(len(cycles)))
+    def of(task: Task) -> tuple[Any, ...]:
+        return tuple(values.get((task, i)) for i in range(len(cycles)))
 
     return Signals(
-        full=values.get(("coverage", None), "NotEnoughInfo"),
-        without=of("coverage", "NotEnoughInfo"),
+        full=values.get(("coverage", None)) if cycles else "NotEnoughInfo",
+        without=("NotEnoughInfo",) if len(cycles) == 1 else of("coverage"),
         answerable=of("answerability"),
         atomic=of("atomicity"),
         correct=of("correctness"),

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import Judge
+from decomposerl.judge.call import Calls, Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.reward import Role
 from decomposerl.rewards.scoring import RewardValue, planned_calls, reward_rollouts, rulings_on
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
@@ -52,12 +51,13 @@ class RewardScorer:
         """
         if completion in self._begun or not isinstance(self.judge, ChatEngine):
             return
-        rewards, rollouts = self.experiment.rewards, [rollout_of(completion)]
-        calls, roles = planned_calls(rollouts, rewards, self.most_cycles)
-        parts: tuple[set[Role], ...] = ({"full", "leave_one_out"}, {"question"})
+        rollouts = [rollout_of(completion)]
+        (calls,) = planned_calls(rollouts, self.experiment.rewards, self.most_cycles)
+        parts: list[Calls] = [{}, {}]
+        for (task, cycle), call in calls.items():
+            parts[task == "coverage"][task, cycle] = call
         self._begun[completion] = [
-            self._threads.submit(rulings_on, calls, self.judge.renewed(), roles & part)
-            for part in parts
+            self._threads.submit(rulings_on, [part], self.judge.renewed()) for part in parts
         ]
 
     def training(self, step: int, completions: Sequence[Completion]) -> RewardColumns:

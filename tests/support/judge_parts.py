@@ -110,7 +110,7 @@ def write_run(data: Path, judge: Judge, made: list[Rollout], recipe: Experiment)
     frame = pl.DataFrame({"claim_id": [*claims], "evidence": [*claims.values()]})
     write_parquet(frame, folder / f"inputs/{KEY}/claims.parquet")
     needed = [needed_calls(one) for one in made]
-    rulings = rulings_on(needed, judge, {"full", "leave_one_out", "question"})
+    rulings = rulings_on(needed, judge)
     calls = calls_frame(made, needed, rulings, judge.engine)
     write_parquet(calls, folder / "judge_calls" / name)
     rows = table_of(schemas.ROLLOUTS, [_row(one) for one in made])

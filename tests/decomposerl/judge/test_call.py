@@ -99,7 +99,7 @@ def test_every_needed_call_is_planned_and_no_other(batch: list[Rollout]):
         return [ruling_of(call) for call in calls]
 
     judge: Judge = SimpleNamespace(engine="noting", judge=judged)  # type: ignore[assignment]
-    rulings = rulings_on(needed(batch), judge, {"full", "leave_one_out", "question"})
+    rulings = rulings_on(needed(batch), judge)
     assert set().union(*map(expected_calls, batch)) == set(asked) == set(rulings)
     assert len(set(asked)) == len(asked)
 
@@ -272,11 +272,11 @@ def test_what_an_unread_full_set_decides_is_not_asked():
         ]
 
     judge: Judge = SimpleNamespace(engine="losing", judge=judged)  # type: ignore[assignment]
-    rulings = rulings_on(needed(batch), judge, {"full", "leave_one_out", "question"})
+    rulings = rulings_on(needed(batch), judge)
     assert ([14, 2], 16) == ([len(calls) for calls in batches], len(rulings))
     assert {CLAIMS[0][0]} == {call.claim for call in batches[1]}
     assert ["Supported", None] == [signals(one, rulings).full for one in batch]
     table = calls_frame(batch, needed(batch), rulings, "losing").filter(role="leave_one_out")
     assert ["claim 0"] * 2 == table["group"].to_list()
-    rulings_on(needed(batch), judge, {"leave_one_out"})
-    assert [0, 4] == [len(calls) for calls in batches[2:]]
+    rulings_on([{("coverage", 0): calls["coverage", 0]} for calls in needed(batch)], judge)
+    assert [0, 2] == [len(calls) for calls in batches[2:]]
