@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
-from decomposerl.rewards.composite import check_rewards
+from decomposerl.rewards.scoring import check_rewards
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import TINY_BASES, Experiment
 from decomposerl.training.experiments import run_name

@@ -78,8 +78,8 @@ _EVALUATED = "evaluation_model"
 _LOADS = ("decomposerl.claims.load", "decomposerl.claims.generic")
 _TRAINS = (
     "decomposerl.training.experiments",
-    "decomposerl.judge.plan",
-    "decomposerl.rewards.composite",
+    "decomposerl.judge.call",
+    "decomposerl.rewards.scoring",
     "decomposerl.training.evidence_view",
 )
 _STEPS: Mapping[str, tuple[str, ...]] = {

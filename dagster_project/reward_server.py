@@ -33,8 +33,7 @@ from dagster_project.terminal import print_note
 from decomposerl.errors import ConfigError, DecomposeRLError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import active_rewards
-from decomposerl.rewards.table import reward_objects
+from decomposerl.rewards.scoring import active_rewards, reward_rollouts
 from decomposerl.schemas import WRITTEN, Verdict
 from decomposerl.traces.records import (
     MOST_BYTES,
@@ -46,7 +45,6 @@ from decomposerl.traces.records import (
     safe_name,
 )
 from resources.chat.engine import ChatEngine
-from resources.judge.scoring import reward_rollouts
 from resources.process.interrupt import more_time
 from resources.training.process import RunLimits
 
@@ -150,12 +148,12 @@ class RewardService:
             )
         judge = self.judge.renewed() if isinstance(self.judge, ChatEngine) else self.judge
         embedder = _InTurn(self.embedder, self._embedding)
-        judged = reward_rollouts(rollouts, judge, embedder, self.scoring.rewards, most_cycles)
+        scored = reward_rollouts(rollouts, judge, embedder, self.scoring.rewards, most_cycles)
         return {
-            "rollouts": reward_objects(judged.rewards),
+            "rollouts": scored.objects(),
             "judge": judge.engine,
             "embedder": embedder.engine,
-            "distinct_calls": judged.distinct_calls,
+            "distinct_calls": scored.judge_calls["call_key"].n_unique(),
             "notes": notes,
         }
 

@@ -25,15 +25,12 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.reward_report import reward_frame, reward_page
-from decomposerl.rewards.composite import RewardedBatch, check_rewards
-from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.supervision import is_labelled
-from decomposerl.rewards.table import reward_objects, rewards_frame
+from decomposerl.rewards.scoring import RewardedBatch, check_rewards, reward_rollouts
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records, read_trace_rows
 from decomposerl.traces.rollout import Rollout
 from resources.judge.replay import ReplayJudge
-from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import write_parquet
 from resources.store.temporary import replace_text
 
@@ -99,7 +96,7 @@ def score_file(
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
-        DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
+        DecomposeRLError: as ``rewards.scoring.reward_rollouts``.
     """
     name = "traces" if str(traces) == STANDARD_INPUT else traces.stem
     rewards = out or traces.with_name(f"{name}.rewards.parquet")
@@ -116,10 +113,10 @@ def score_file(
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{name_of(traces)} holds no trace that can be scored{listed}")
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
-        judged = reward_rollouts(scoring.rollouts(records), judge, embedder, scoring.rewards)
-    frames = {rewards: rewards_frame(judged.rewards)}
+        scored = reward_rollouts(scoring.rollouts(records), judge, embedder, scoring.rewards)
+    frames = {rewards: scored.frame()}
     if recorded is None:  # recorded verdicts are not written again, as that would lose columns
-        frames[judge_calls] = judged.judge_calls
+        frames[judge_calls] = scored.judge_calls
     try:
         for path, frame in frames.items():
             write_parquet(frame, path)
@@ -127,16 +124,16 @@ def score_file(
     except OSError as error:
         raise DecomposeRLError(f"{rewards} cannot be written: {error.strerror}") from error
     if output.is_data:
-        print_rows(reward_frame(judged.rewards), output)
+        print_rows(reward_frame(scored), output)
     else:
         markdown = output is Format.MARKDOWN
-        print_text(reward_page(judged.rewards, markdown=markdown, questions=questions))
+        print_text(reward_page(scored, markdown=markdown, questions=questions))
     engines = (
-        f"judge={judge.engine} ({judged.distinct_calls:,} distinct calls)",
+        f"judge={judge.engine} ({scored.judge_calls['call_key'].n_unique():,} distinct calls)",
         f"question embedder={embedder.engine}",
     )
     written = (f"wrote {path}" for path in (*frames, *[rejects] * bool(rejected)))
-    for note in (*_notes(judged.rewards, problems, rejected), *engines, *written):
+    for note in (*_notes(scored, problems, rejected), *engines, *written):
         print_note(note)
     return rejected
 
@@ -147,7 +144,7 @@ def _notes(scored: RewardedBatch, problems: Sequence[Problem], rejected: int) ->
     if len(problems) > _SHOWN:
         yield f"and {len(problems) - _SHOWN:,} further problems"
     if rejected:
-        done = len(scored.rollouts)
+        done = len(scored.cases)
         yield f"scored {done:,} of {done + rejected:,} lines"
     for name in scored.results:
         if rate := scored.failure_rate(name):
@@ -183,8 +180,8 @@ def scored_rows(rows: Iterable[Mapping[str, object]], scoring: Scoring) -> list[
     if wrong := [str(problem) for problem in problems if problem.dropped]:
         raise SourceFileError("; ".join(wrong))
     with opened_engines() as engines:
-        judged = reward_rollouts(scoring.rollouts(records), *engines, scoring.rewards)
-    return reward_objects(judged.rewards)
+        scored = reward_rollouts(scoring.rollouts(records), *engines, scoring.rewards)
+    return scored.objects()
 
 
 @contextmanager

@@ -7,16 +7,16 @@ of the measured time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from statistics import median
 from typing import TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.judge.plan import Plan, plan
-from decomposerl.prompts.judge import CRITERIA
-from decomposerl.rewards.composite import RewardedBatch, reward_batch
+from decomposerl.judge.call import Calls, JudgeCall, Ruling, needed_calls
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.scoring import RewardedBatch, reward_batch, signals_of
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import parse_trace
@@ -44,7 +44,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
         "judge planning and parsing a rollout",
         seconds / ROLLOUTS,
         ALLOWED_S["a rollout"],
-        f"{len(planned.calls):,} distinct calls",
+        f"{len(set(chain.from_iterable(own.values() for _, own in planned))):,} distinct calls",
     )
     cases = _cases(planned)
     for name, weights in (
@@ -84,8 +84,9 @@ def _text(number: int) -> str:
     return "\n".join(parts)
 
 
-def _planned(texts: Sequence[str]) -> Plan:
-    return plan([_rollout(number, text) for number, text in enumerate(texts)])
+def _planned(texts: Sequence[str]) -> list[tuple[Rollout, Calls]]:
+    rollouts = (_rollout(number, text) for number, text in enumerate(texts))
+    return [(rollout, needed_calls(rollout)) for rollout in rollouts]
 
 
 def _rollout(number: int, text: str) -> Rollout:
@@ -101,13 +102,16 @@ def _rollout(number: int, text: str) -> Rollout:
     )
 
 
-def _cases(planned: Plan) -> list[RewardCase]:
+def _cases(planned: Sequence[tuple[Rollout, Calls]]) -> list[RewardCase]:
     """Every rollout with its rulings and random unit vectors."""
     rng = np.random.default_rng(SEED)
     vectors = rng.standard_normal((ROLLOUTS, QUESTIONS, DIMENSIONS), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
-    signals = planned.signals([_ruling(call) for call in planned.calls])
-    return [RewardCase(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
+    rulings = {call: _ruling(call) for _, own in planned for call in own.values()}
+    return [
+        RewardCase(rollout, signals_of(rollout, own, rulings), rows)
+        for (rollout, own), rows in zip(planned, vectors, strict=True)
+    ]
 
 
 def _ruling(call: JudgeCall) -> Ruling:

@@ -11,15 +11,14 @@ import argparse
 import random
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import get_args
 
 from dagster_project.engine_resources import open_resources
 from dagster_project.environment import load_env_file, read_settings
 from dagster_project.row_forms import in_score_form, lines_of
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.plan import plan
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls
 from decomposerl.prompts.judge import TASKS, Reasons
 from decomposerl.reports.tables import markdown_table
 from decomposerl.traces.records import read_trace_records
@@ -44,7 +43,8 @@ def main(words: Sequence[str] | None = None) -> None:
 def drawn_calls(lines: Sequence[str], count: int, seed: int) -> list[JudgeCall]:
     """A seeded draw of the distinct calls of traces, as many of each task as there are."""
     records, _ = read_trace_records(lines, "traces", prepared=in_score_form)
-    calls = list(plan([record.rollout() for record in records]).calls)
+    own = chain.from_iterable(needed_calls(record.rollout()).values() for record in records)
+    calls = list(dict.fromkeys(own))
     chance = random.Random(seed)  # noqa: S311 - a sample, no secret
     by_task = [[call for call in calls if call.task == task] for task in TASKS]
     each = -(-count // len(TASKS))

@@ -138,17 +138,18 @@ def _of_training() -> Iterator[ShownPrompt]:
     )
     yield ShownPrompt("silver", "prompt", request.messages, silver.digest)
     files, settings = load_judge_prompts(), judge.JudgeSettings()
-    requests: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
-        "answerability": ((), {"document": EVIDENCE, "question": QUESTION}),
-        "correctness": (("Ada Holm.",), {"document": EVIDENCE, "question": QUESTION}),
-        "atomicity": ((), {"claim": CLAIM, "question": QUESTION}),
-        judge.SENTENCE: (("Ada Holm.",), {"document": EVIDENCE}),
-        "coverage": ((EVIDENCE,), {"claim": CLAIM}),
-    }
-    for task, (answers, texts) in requests.items():
-        asked = "correctness" if task == judge.SENTENCE else task
-        made = judge.judge_request(files[task], settings, asked, answers, **texts)
-        yield ShownPrompt(task, "prompt", made.messages, files[task].digest)
+    for name in ("answerability", "correctness", "atomicity", judge.SENTENCE, "coverage"):
+        task, question = ("correctness", "") if name == judge.SENTENCE else (name, QUESTION)
+        made = judge.judge_request(
+            files,
+            settings,
+            task,
+            document=EVIDENCE,
+            claim=CLAIM,
+            question=question,
+            answers=[EVIDENCE if task == "coverage" else "Ada Holm."],
+        )
+        yield ShownPrompt(name, "prompt", made.messages, files[name].digest)
 
 
 def _tokenizer() -> ModelTokens:

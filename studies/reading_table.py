@@ -11,13 +11,12 @@ from pathlib import Path
 from statistics import fmean
 
 from decomposerl.reports.tables import markdown_table
-from decomposerl.rewards.composite import RewardedBatch, reward_batch
+from decomposerl.rewards.scoring import RewardedBatch, reward_batch, reward_rollouts
 from decomposerl.rewards.settings import PRINTED, RewardSettings
 from decomposerl.traces.rollout import Rollout
 from perf.pages import write_between_markers
 from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 
 KINDS = ("good", "dodging", "honest_abstention", "broken", "truncated")
 """The planted kinds on which the readings differ most."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from decomposerl.chat import ChatReply, Token
-from decomposerl.prompts.judge import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.verifier import MiniCheckForm
 from decomposerl.replies.abstention import abstains
+from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
 from decomposerl.traces.grammar import parse_trace
 from studies import reply_methods as methods
 from studies import reply_shapes as shapes

@@ -14,9 +14,8 @@ from decomposerl.evaluation.intervals import clusters_of, generator, resampled_s
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, Drawn, drawn, legend, new_figure
 from decomposerl.reports.tables import markdown_table
-from decomposerl.rewards.composite import RewardedBatch
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.rewards.settings import STRICT, UNGUARDED, RewardSettings
-from decomposerl.rewards.table import TOTAL
 from studies.trick_scripts import TRICKS
 from studies.trick_tables import TRICK_STUDY
 
@@ -80,7 +79,7 @@ def _bounds(
     paid: Sequence[_Paid], batch: RewardedBatch, seed: int
 ) -> list[tuple[Numbers, Numbers]]:
     """Lower and upper ends of the gains of each reward, shape (tricks,) each."""
-    first = batch.rollouts[:: 1 + len(TRICKS)]
+    first = [case.rollout for case in batch.cases[:: 1 + len(TRICKS)]]
     labels = np.array([int(one.label == "Refuted") for one in first])
     clusters = clusters_of(labels, [one.evidence for one in first])
     gains = np.concatenate([one.values[:, 1:] - one.values[:, :1] for one in paid], axis=1)

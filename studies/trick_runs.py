@@ -11,13 +11,11 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.errors import TrainingError
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.plan import plan, rulings_from_frame
+from decomposerl.judge.call import Judge, JudgeCall, needed_calls, rulings_from_frame
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.scoring import RewardedBatch, reward_batch, reward_rollouts, signals_of
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import Split, history
@@ -25,7 +23,6 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.health import HealthSettings, Measures, health_findings, spread_key
 from resources.judge.rule_words import clean
-from resources.judge.scoring import JudgedBatch
 from resources.store.parquet import DataFolder
 from resources.training.data import Completion
 from resources.training.metrics_log import SPLITS, batch_points
@@ -41,7 +38,6 @@ _TRACES = 1 + len(TRICKS)
 _GROUP, _GROUPS_A_STEP = 8, 2
 _FEW, _MOST = 1, 7
 """Rollouts of a group that play the trick before and after it spread."""
-_NOT_LOGGED = Ruling(None, "not_logged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +98,7 @@ def scripted_traces(
         for one in claims
         for number, text in enumerate([honest(one), *(trick.write(one) for trick in TRICKS)])
     ]
-    planned = plan(rollouts)
-    signals = planned.signals(judge.judge(planned.calls))
-    asked = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
-    cases = tuple(
-        RewardCase(rollout, given, embedder.embed(questions) if questions else None)
-        for rollout, given, questions in zip(rollouts, signals, asked, strict=True)
-    )
+    cases = reward_rollouts(rollouts, judge, embedder, RewardSettings()).cases
     return ScriptedTraces(cases, f"{judge.engine}, {embedder.engine}")
 
 
@@ -164,9 +154,8 @@ def _simulated(
             for claim in dict.fromkeys(wanted)
             for number in range(_GROUP)
         ]
-        rewards = reward_batch(drawn, settings)
-        judged = JudgedBatch(rewards, JUDGE_CALLS.empty(), 0, tuple(drawn))
-        batch = StepBatch(step, [_completion(case.rollout) for case in drawn], judged)
+        completions = [_completion(case.rollout) for case in drawn]
+        batch = StepBatch(step, completions, reward_batch(drawn, settings))
         points = batch_points(batch, settings)
         yield {name: point.mean for name, point in points.items()} | {
             spread_key(name): point.spread for name, point in points.items()
@@ -249,9 +238,12 @@ def _logged(
         )
         for row in frame.iter_rows(named=True)
     ]
-    planned, known = plan(rollouts), rulings_from_frame(calls)
-    signals = planned.signals([known.get(call.key, _NOT_LOGGED) for call in planned.calls])
-    return [RewardCase(*parts) for parts in zip(rollouts, signals, strict=True)]
+    logged, cases = rulings_from_frame(calls), list[RewardCase]()
+    for rollout in rollouts:
+        needed = needed_calls(rollout)
+        known = {call: logged[call.key] for call in needed.values() if call.key in logged}
+        cases.append(RewardCase(rollout, signals_of(rollout, needed, known)))
+    return cases
 
 
 def _health(

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from decomposerl.judge.plan import Signals
 from decomposerl.prompts.escape import escaped
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.readings import asks_about_part, restates
+from decomposerl.rewards.reward import Signals
 from decomposerl.text.words import parse
 from decomposerl.traces.rollout import Rollout
 

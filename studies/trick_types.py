@@ -6,22 +6,20 @@ reader's rulings, under any settings.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from decomposerl.judge.call import Judge
-from decomposerl.judge.plan import Signals, plan
 from decomposerl.ports import Embedder
-from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
-from decomposerl.rewards.composite import reward_batch
-from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.reward import RewardCase, Signals
+from decomposerl.rewards.scoring import reward_batch, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.grammar import build_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle, Verdict
 
-_VERDICTS: dict[str, AnswersVerdict] = {"S": "Supported", "R": "Refuted", "N": "NotEnoughInfo"}
+_VERDICTS: dict[str, Verdict] = {"S": "Supported", "R": "Refuted", "N": "NotEnoughInfo"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +99,15 @@ def totals(
 ) -> list[float]:
     """The reward of each trick, by ``judge`` or, where it is None, by the reader's rulings."""
     by_name = {one.name: one for one in statements}
-    rollouts = [rollout_of(trick, by_name[trick.about]) for trick in tricks]
-    if judge is None:
-        signals = [reader_signals(*pair) for pair in zip(tricks, rollouts, strict=True)]
-    else:
-        planned = plan(rollouts)
-        signals = planned.signals(judge.judge(planned.calls))
-    cases = [
-        RewardCase(
-            rollout, given, embedder.embed([cycle.question for cycle in rollout.trace.cycles])
-        )
-        for rollout, given in zip(rollouts, signals, strict=True)
+    rollouts = [
+        replace(rollout_of(trick, by_name[trick.about]), number=number)
+        for number, trick in enumerate(tricks)
     ]
-    paid = reward_batch(cases, settings).totals
+    if judge is None:
+        asked = ([cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts)
+        signals = (reader_signals(*pair) for pair in zip(tricks, rollouts, strict=True))
+        cases = map(RewardCase, rollouts, signals, map(embedder.embed, asked))
+        paid = reward_batch(list(cases), settings).totals
+    else:
+        paid = reward_rollouts(rollouts, judge, embedder, settings).totals
     return [float(value) for value in paid if value is not None]

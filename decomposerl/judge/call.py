@@ -6,16 +6,20 @@ answer correct by the document, and which verdict do the answers alone support.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
-from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
-from decomposerl.schemas import VERDICTS
+import polars as pl
+
+from decomposerl.errors import EngineError, SchemaError
+from decomposerl.replies.abstention import abstains
+from decomposerl.replies.rulings import CRITERIA
+from decomposerl.schemas import JUDGE_CALLS, VERDICTS, Verdict
+from decomposerl.traces.rollout import Rollout
 
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
-JudgeValue = bool | tuple[bool, ...] | AnswersVerdict
-_TRUTH = {"0": False, "1": True}
+JudgeValue = bool | tuple[bool, ...] | Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Ruling:
     """The judge's answer to one call, or why there is none.
 
     ``value``: a truth value for answerability and correctness, five in the order of
-    ``CRITERIA`` for atomicity, an ``AnswersVerdict`` for coverage; None where the call failed,
+    ``CRITERIA`` for atomicity, an ``Verdict`` for coverage; None where the call failed,
     and then ``failure`` is the reason.
     """
 
@@ -72,10 +76,10 @@ class Ruling:
         for verdict in VERDICTS:
             if text == verdict:
                 return cls(verdict, failure)
-        if len(text) not in {1, len(CRITERIA)} or not set(text) <= set(_TRUTH):
+        if len(text) not in {1, len(CRITERIA)} or set(text) - {"0", "1"}:
             allowed = f"1 or {len(CRITERIA)} digits of 0 and 1, {', '.join(VERDICTS)}"
             raise ValueError(f"{text!r} is none of: {allowed}")
-        truths = tuple(_TRUTH[digit] for digit in text)
+        truths = tuple(digit == "1" for digit in text)
         return cls(truths if len(truths) > 1 else truths[0], failure)
 
 
@@ -94,3 +98,52 @@ class Judge(Protocol):
             EngineError: the judge as a whole cannot answer, or a recorded one lacks a call.
         """
         ...
+
+
+Calls = dict[tuple[Task, int | None], JudgeCall]
+"""The calls of a rollout by task and cycle: the one asked about, or, in coverage, left out, from 0;
+None for the verdict from all answers."""
+
+
+def needed_calls(rollout: Rollout, *, sentences: bool = False) -> Calls:
+    """The calls that the rewards of a rollout of n cycles need, at most 4n + 1.
+
+    ``sentences``: an answer is judged as a sentence, without its question. No cycle: no call. One
+    cycle: leaving it out leaves nothing, which takes no call. An abstention's correctness is not
+    asked for (paper, section 3.2, the joint reward).
+    """
+    document, claim, cycles = rollout.evidence, rollout.claim, rollout.trace.cycles
+    answers = tuple(cycle.answer for cycle in cycles)
+    calls: Calls = {}
+    if answers:
+        calls["coverage", None] = JudgeCall("coverage", claim=claim, answers=answers)
+    for i in range(len(answers) if len(answers) > 1 else 0):
+        kept = answers[:i] + answers[i + 1 :]
+        calls["coverage", i] = JudgeCall("coverage", claim=claim, answers=kept)
+    for i, cycle in enumerate(cycles):
+        calls["answerability", i] = JudgeCall("answerability", document, question=cycle.question)
+    for i, cycle in enumerate(cycles):
+        calls["atomicity", i] = JudgeCall("atomicity", claim=claim, question=cycle.question)
+    for i, cycle in enumerate(cycles):
+        if not abstains(cycle.answer):
+            question = "" if sentences else cycle.question
+            judged = JudgeCall("correctness", document, "", question, (cycle.answer,))
+            calls["correctness", i] = judged
+    return calls
+
+
+def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
+    """Call key to ruling, from the columns ``call_key``, ``value`` and ``failure``.
+
+    Raises:
+        SchemaError: one call has two rulings.
+        EngineError: a value is no ruling's.
+    """
+    distinct = frame.select("call_key", "value", "failure").unique(maintain_order=True)
+    try:
+        rulings = {key: Ruling.from_text(*parts) for key, *parts in distinct.iter_rows()}
+    except ValueError as error:
+        raise EngineError(f"a judge's ruling is outside its contract: {error}") from error
+    if twice := distinct.height - len(rulings):
+        raise SchemaError(f"table '{JUDGE_CALLS.name}': {twice} calls have two rulings")
+    return rulings

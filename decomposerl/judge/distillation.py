@@ -19,9 +19,8 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.errors import TrainingError
-from decomposerl.judge.call import JudgeCall, Ruling, Task
-from decomposerl.judge.plan import plan
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.judge.call import JudgeCall, Ruling, Task, needed_calls
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.schemas import JUDGE_EXAMPLES, VERDICTS
 from decomposerl.settings import Settings
 from decomposerl.traces.rollout import Rollout
@@ -163,7 +162,7 @@ class HeadExamples:
 def ruled_calls(rollouts: Sequence[Rollout], rulings: Mapping[str, Ruling]) -> Iterable[RuledCall]:
     """The calls of traces that have a ruling, each trace's own; ``rulings`` by call key."""
     for rollout in rollouts:
-        for call in plan([rollout]).calls:
+        for call in needed_calls(rollout).values():
             text = rulings[call.key].text if call.key in rulings else None
             if text is not None:
                 yield RuledCall(call, text, rollout.group, rollout.claim, rollout.evidence)

@@ -3,19 +3,13 @@
 import polars as pl
 
 from decomposerl.reports.tables import markdown_table, one_line, text_table
-from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.format import CONDITIONS, conditions_met
-from decomposerl.traces.citations import citations
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 
 _NONE = "–"
 _WIDEST = 100
-_HEAD = {
-    "group": pl.String,
-    "rollout": pl.Int64,
-    "cycles": pl.Int64,
-    "verdict": pl.String,
-    "label": pl.String,
-}
+_HEAD = {"group": pl.String, "rollout": pl.Int64, "cycles": pl.Int64}
+_HEAD |= {"verdict": pl.String, "label": pl.String}
 
 
 def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
@@ -25,10 +19,10 @@ def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
     """
     head = [
         (one.group, one.number, len(one.trace.cycles), one.trace.verdict, one.label)
-        for one in scored.rollouts
+        for one in (case.rollout for case in scored.cases)
     ]
     values = {name: [one.value for one in found] for name, found in scored.results.items()}
-    values["total"] = list(scored.totals)
+    values[TOTAL] = list(scored.totals)
     rewards = pl.DataFrame(values, schema=dict.fromkeys(values, pl.Float64))
     return pl.DataFrame(head, schema=_HEAD, orient="row").hstack(rewards)
 
@@ -38,28 +32,20 @@ def reward_page(scored: RewardedBatch, *, markdown: bool = False, questions: boo
 
     ``questions``: then each rollout's claim, unmet format conditions and values of each question.
     """
-    wide = reward_frame(scored)
+    wide, size = reward_frame(scored), len(_HEAD)
     head = [name.replace("_", " ") for name in wide.columns]
-    rewards = wide.columns[len(_HEAD) :]
-    rows = [
-        [
-            *(_NONE if value is None else one_line(str(value)) for value in row[: len(_HEAD)]),
-            *map(_number, row[len(_HEAD) :]),
-        ]
-        for row in wide.iter_rows()
-    ]
-    means = [_number(wide[name].mean()) for name in rewards]
-    rows.append(["mean", *[""] * (len(_HEAD) - 1), *means])
+    rows = [[*map(_text, row[:size]), *map(_number, row[size:])] for row in wide.iter_rows()]
+    means = (_number(wide[name].mean()) for name in wide.columns[size:])
+    rows.append(["mean", *[""] * (size - 1), *means])
     right = [kind != pl.String for kind in wide.dtypes]
     table = markdown_table(head, rows) if markdown else text_table([head, *rows], right, (1, -1))
-    pages = [_page(scored, index) for index in range(len(rows) - 1) if questions]
+    pages = (_page(scored, index) for index in range(len(scored.cases)) if questions)
     return "\n\n".join([table, *pages])
 
 
 def _page(scored: RewardedBatch, index: int) -> str:
-    rollout = scored.rollouts[index]
-    found = {name: results[index].questions for name, results in scored.results.items()}
-    lines = [f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}"]
+    rollout = scored.cases[index].rollout
+    lines = [f"{one_line(rollout.group)}, rollout {rollout.number}: {_text(rollout.claim)}"]
     met = conditions_met(rollout.trace)
     if lacking := [name for name, _ in CONDITIONS if name not in met]:
         lines.append(f"  form lacks: {'; '.join(lacking)}")
@@ -67,18 +53,11 @@ def _page(scored: RewardedBatch, index: int) -> str:
         detail = f" ({one_line(fault.detail)})" if fault.detail else ""
         lines.append(f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}")
     for number, cycle in enumerate(rollout.trace.cycles):
-        answer = cycle.answer
-        lines += [f"  {number + 1}. {_short(cycle.question)}", f"     {_short(answer)}"]
-        for quote in citations(answer, rollout.evidence):
-            where = "nowhere in the evidence"
-            if quote.found_start is not None:
-                where = f"{quote.match} at characters {quote.found_start}..{quote.found_end}"
-            lines.append(f"     quotes {_short(answer[quote.start : quote.end])}: {where}")
-        for name, results in found.items():
-            if number < len(results):
-                one = results[number]
-                detail = f": {one.detail}" if one.detail else ""
-                lines.append(f"     {name} {_number(one.value)}, {one.state}{detail}")
+        lines += [f"  {number + 1}. {_text(cycle.question)}", f"     {_text(cycle.answer)}"]
+        for name, results in scored.results.items():
+            for found in results[index].questions[number : number + 1]:
+                detail = f": {found.detail}" if found.detail else ""
+                lines.append(f"     {name} {_number(found.value)}, {found.state}{detail}")
     return "\n".join(lines)
 
 
@@ -86,5 +65,5 @@ def _number(value: object) -> str:
     return f"{value:z.3f}" if isinstance(value, float) else _NONE
 
 
-def _short(text: str) -> str:
-    return one_line(text, _WIDEST)
+def _text(value: object) -> str:
+    return _NONE if value is None else one_line(str(value), _WIDEST)

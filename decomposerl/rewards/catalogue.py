@@ -8,12 +8,11 @@ from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import format_reward
 from decomposerl.rewards.joint import joint
+from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.own import own
-from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.reward import Reward
-from decomposerl.rewards.verification import verification
 
 REWARDS: tuple[Reward, ...] = (
     Reward("format", "R_fmt", "Format", format_reward, 0, 1),

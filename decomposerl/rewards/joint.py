@@ -11,7 +11,7 @@ about a part of the claim. ``restating = marked`` pays 0 for a question that res
 question: 0. A missing ruling makes the whole reward null.
 """
 
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.readings import asks_about_part, marked
 from decomposerl.rewards.reward import (
     QuestionResult,

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from decomposerl.errors import ConfigError
-from decomposerl.judge.plan import Signals
-from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import build_trace
 from decomposerl.traces.rollout import Rollout

@@ -9,7 +9,6 @@ means that a ruling is missing.
 from collections.abc import Sequence
 from functools import lru_cache
 
-from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import parse, stem, word_set
@@ -86,7 +85,7 @@ def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, .
 
 
 def matches(
-    given: AnswersVerdict | None, label: Verdict | None, open_: Sequence[bool | None]
+    given: Verdict | None, label: Verdict | None, open_: Sequence[bool | None]
 ) -> bool | None:
     """Whether the judge's verdict on some answers is the label.
 
@@ -107,7 +106,7 @@ def others(open_: tuple[bool | None, ...], place: int) -> tuple[bool | None, ...
 
 def verdicts(
     case: RewardCase, settings: RewardSettings
-) -> tuple[AnswersVerdict | None, tuple[AnswersVerdict | None, ...]]:
+) -> tuple[Verdict | None, tuple[Verdict | None, ...]]:
     """The judge's verdict from all answers and without each in turn, as ``silence`` reads them."""
     full, without = case.signals.full, case.signals.without
     if settings.silence == "literal":
@@ -117,7 +116,7 @@ def verdicts(
     return _read(full, open_), tuple(left)
 
 
-def _read(given: AnswersVerdict | None, open_: tuple[bool | None, ...]) -> AnswersVerdict | None:
+def _read(given: Verdict | None, open_: tuple[bool | None, ...]) -> Verdict | None:
     """Silence about a part means that the claim is not borne out: Refuted."""
     if given != "NotEnoughInfo" or all(one is False for one in open_):
         return given

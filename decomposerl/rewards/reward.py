@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.judge.plan import Role, Signals
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import Verdict
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
 
@@ -22,6 +22,26 @@ State = Literal[
     "failed",  # a judge call that it needs has no ruling: null, never a value
     "absent",  # it does not apply to this claim (verification without a label): null
 ]
+Role = Literal["full", "leave_one_out", "question"]
+"""Of a judge call: the verdict from all answers or from all but one, or on a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """The five judged signals of a rollout with n cycles; tuples have length n.
+
+    ``full`` is the verdict from all answers, ``without[i]`` the one from all but the i-th.
+    ``atomic[i]`` are the five criteria. ``correct[i]`` is None for an abstention, which takes no
+    call. Elsewhere None means that the call failed. Without cycles ``full`` is NotEnoughInfo, with
+    one cycle ``without`` is (NotEnoughInfo,); neither takes a call.
+    """
+
+    full: Verdict | None
+    without: tuple[Verdict | None, ...]
+    answerable: tuple[bool | None, ...]
+    atomic: tuple[tuple[bool, ...] | None, ...]
+    correct: tuple[bool | None, ...]
+    abstained: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)

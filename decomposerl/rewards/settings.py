@@ -1,12 +1,13 @@
 """Settings of the ensemble: weights, and each choice where the paper can be read in two ways."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from decomposerl.errors import ConfigError
 
-FailurePolicy = Literal["drop_group", "drop_rollout", "zero", "raise"]
+FailurePolicy = Literal["drop_group", "raise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class RewardSettings:
     part pays it only if the question asks about a part of the claim; literal is the printed
     formula. ``atomicity`` fraction is k/5; strict is all five.
     ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
-    ``failures`` says what a reward without a ruling does to the sum.
+    ``failures``: a reward that lacks a ruling is left out of its group's sums, or ends the run.
 
     Whether a trace may end with a third verdict is said where it is read (``traces.grammar``).
 
@@ -75,3 +76,19 @@ PRINTED = RewardSettings(
 """Every formula and judge prompt as the paper prints it."""
 UNGUARDED = RewardSettings(abstention="literal", necessity="mean")
 """Every guard off that is a setting: dodging pays, and a good question hides a harmful one."""
+
+
+def is_labelled(claim: str, share: float) -> bool:
+    """Whether a claim keeps its label in a semi-supervised run at rate ``share``, 0..1.
+
+    By a hash of its text, in every order, epoch and run; white space does not count. What is
+    labelled at 0.1 is labelled at every larger rate (paper, section 3.3).
+
+    Raises:
+        ValueError: the share is not between 0 and 1.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"the supervision rate is {share}; it must lie between 0 and 1")
+    text = "supervision:" + " ".join(claim.split())
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return int(digest, 16) < share * 16.0**16

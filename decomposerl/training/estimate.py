@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from decomposerl.judge.call import Task
 from decomposerl.judge.distillation import heads_of
-from decomposerl.rewards.composite import active_rewards
+from decomposerl.rewards.scoring import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 
 SECONDS_AN_HOUR = 3_600

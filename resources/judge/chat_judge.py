@@ -6,49 +6,41 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
-from decomposerl.errors import ConfigError
-from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling, Task
+from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
 from decomposerl.prompts.judge import (
+    AGAIN,
+    REASONS,
     SENTENCE,
     TASKS,
     JudgeSettings,
-    again_section,
     judge_request,
-    read_criteria,
-    read_digit,
-    read_verdict,
+    reply_form,
 )
 from decomposerl.prompts.template import PromptFile
+from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.store.prompts import AGAIN, load_prompt
+from resources.store.prompts import load_prompt
 
 _DIGEST_DIGITS = 12
 # Faults of the endpoint that may be over at the end of a batch.
 _PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
 # Tasks about a document go out in one batch, so that a server's prefix cache serves both.
-_PARSERS: tuple[tuple[frozenset[Task], Callable[..., JudgeValue]], ...] = (
-    (frozenset({"answerability", "correctness"}), read_digit),
-    (frozenset({"atomicity"}), read_criteria),
-    (frozenset({"coverage"}), read_verdict),
-)
-_TEXTS: Mapping[Task, tuple[str, ...]] = {
-    "answerability": ("document", "question"),
-    "atomicity": ("claim", "question"),
-    "correctness": ("document", "question"),
-    "coverage": ("claim",),
+_READERS: Mapping[str, Callable[..., JudgeValue]] = {
+    "digit": read_digit,
+    "criteria": read_criteria,
+    "coverage": read_verdict,
 }
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
-    """The prompt files by task, and that of a sentence; from ``folder``, or the package's.
+    """The prompt files of ``judge_request`` by name; from ``folder``, or the package's.
 
     Raises:
         ConfigError: one of them is missing or malformed.
     """
-    return {task: load_prompt(task, folder) for task in (*TASKS, SENTENCE)}
+    return {name: load_prompt(name, folder) for name in (*TASKS, SENTENCE, AGAIN, REASONS)}
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -62,13 +54,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
         prompts: Mapping[str, PromptFile],
         settings: JudgeSettings | None = None,
         *,
-        again: PromptFile | None = None,
         sends_temperature: bool = True,
         batch_size: int = 1024,
     ) -> None:
-        """``prompts`` by task; the default ``settings`` are greedy, with replies in tags.
+        """``prompts`` by name; the default ``settings`` are greedy, with replies in tags.
 
-        ``again`` has the lines of repeated requests (None: the package's ``again.md``).
         ``sends_temperature`` is false for models that accept none.
 
         Raises:
@@ -76,32 +66,28 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 nothing is spent on half a judge.
         """
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
-        self._prompts = {SENTENCE: load_prompt(SENTENCE), **prompts}
-        self._settings = settings or JudgeSettings()
-        self._shorter = None if self._settings.reasons == "full" else load_prompt("reasons")
-        self._again = again or load_prompt(AGAIN)
-        if missing := sorted(set(TASKS) - set(self._prompts)):
-            raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
-        for task in _TEXTS:
-            self._request(JudgeCall(task, question="?", answers=("",)))
+        self._prompts, self._settings = prompts, settings or JudgeSettings()
         self._sends_temperature = sends_temperature
+        for task in TASKS:
+            for question in ("", "?"):
+                judge_request(prompts, self._settings, task, question=question, answers=[""])
 
     @property
     def engine(self) -> str:
         """Model, prompts and settings: rulings under different ones are never mixed."""
-        settings, sampling = self._settings, self._settings.sampling
+        settings, sampling, prompts = self._settings, self._settings.sampling, self._prompts
         # A sentence's prompt is named where it is your own: rulings are older than the prompt.
-        named = [*TASKS, *[SENTENCE] * (self._prompts[SENTENCE] != load_prompt(SENTENCE))]
-        digests = " ".join(f"{one}:{self._prompts[one].digest[:_DIGEST_DIGITS]}" for one in named)
+        named = [*TASKS, *[SENTENCE] * (prompts[SENTENCE] != load_prompt(SENTENCE))]
+        digests = {name: prompt.digest[:_DIGEST_DIGITS] for name, prompt in prompts.items()}
         form = "json" if settings.structured else "tags"
+        if settings.reasons != "full":
+            form += f" reasons={settings.reasons}:{digests[REASONS]}"
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
         if settings.thinking_tokens is not None:
             thinking = f"{settings.thinking_tokens}"
-        shorter = self._shorter
-        form += f" reasons={settings.reasons}:{shorter.digest[:_DIGEST_DIGITS]}" if shorter else ""
         temperature = f"{sampling.temperature:g}" if self._sends_temperature else "default"
         return (
-            f"{self._chat.engine} {digests} {form} "
+            f"{self._chat.engine} {' '.join(f'{name}:{digests[name]}' for name in named)} {form} "
             f"temperature={temperature} top_p={sampling.top_p:g} "
             f"seed={sampling.seed} max_tokens={sampling.max_tokens} thinking={thinking}"
         )
@@ -140,10 +126,10 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
-        for tasks, read in _PARSERS:
+        for form, read in _READERS.items():
             places: dict[str, int] = {}  # of documents: a server's prefix cache then serves a row
             group = sorted(
-                (call for call in calls if call.task in tasks),
+                (call for call in calls if reply_form(call.task) == form),
                 key=lambda call: places.setdefault(call.document, len(places)),
             )
             answers = self._answers(group, lambda call: [self._request(call)], self._parser(read))
@@ -159,12 +145,6 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return lambda reply: read(reply.text, structured=structured)
 
     def _request(self, call: JudgeCall) -> ChatRequest:
-        """The request of a call, with the line for a repetition."""
-        section = again_section(call.task, structured=self._settings.structured)
-        alone = call.task == "correctness" and not call.question  # an answer as a sentence
         texts = {"document": call.document, "claim": call.claim, "question": call.question}
-        needed = ("document",) if alone else _TEXTS[call.task]
-        prompt = self._prompts[SENTENCE if alone else call.task]
-        kept = {name: texts[name] for name in needed}
-        made = judge_request(prompt, self._settings, call.task, call.answers, self._shorter, **kept)
-        return replace(made, again=self._again.filled(section))
+        settings = self._settings
+        return judge_request(self._prompts, settings, call.task, answers=call.answers, **texts)

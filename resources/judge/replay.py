@@ -11,8 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.errors import EngineError
-from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.judge.plan import rulings_from_frame
+from decomposerl.judge.call import JudgeCall, Ruling, rulings_from_frame
 
 
 class ReplayJudge:

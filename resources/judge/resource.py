@@ -17,7 +17,6 @@ from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.tiny_judge import TinyJudge, opened_judge
-from resources.store.prompts import AGAIN, load_prompt
 
 _ON_GPU = 131_072
 """Tokens that the tiny judge reads in one pass on a GPU, padding included."""
@@ -80,7 +79,6 @@ class JudgeResource(PromptedResource):
             JudgeSettings(
                 self.sampling(), model.enforces_schemas, model.thinks, bound, self.reasons
             ),
-            again=load_prompt(AGAIN, self.prompts_dir),
             sends_temperature=model.sends_temperature,
             batch_size=self.batch_size,
         )

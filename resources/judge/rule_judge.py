@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
-from decomposerl.prompts.judge import AnswersVerdict
 from decomposerl.replies.abstention import abstains
+from decomposerl.schemas import Verdict
 from decomposerl.text.clauses import AUXILIARIES, checks_of, first_finite
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import has_opposite, word_set
@@ -248,7 +248,7 @@ class Answer:
     content: frozenset[str]
 
 
-def verdict(claim: str, answers: Sequence[str]) -> AnswersVerdict:
+def verdict(claim: str, answers: Sequence[str]) -> Verdict:
     """The verdict that the answers support, whatever their order."""
     checks = checks_in(claim)
     known = [answer for answer in map(read_answer, answers) if answer is not None]

@@ -24,7 +24,7 @@ from decomposerl.reports.trace_page.items import (
     TraceItem,
     TraceOrigin,
 )
-from decomposerl.rewards.table import TOTAL
+from decomposerl.rewards.scoring import TOTAL
 from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.training.curves import Split

@@ -16,7 +16,7 @@ import polars as pl
 from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile, PromptSettings
-from decomposerl.rewards.supervision import is_labelled
+from decomposerl.rewards.settings import is_labelled
 from decomposerl.schemas import LABELS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,18 @@ import polars as pl
 
 from decomposerl.errors import TrainingError
 from decomposerl.evaluation.agreement import agreement, reward_agreement
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls, rulings_from_frame
 from decomposerl.judge.distillation import HEADS, Head
-from decomposerl.judge.plan import plan, rulings_from_frame
 from decomposerl.ports import Embedder
 from decomposerl.prompts.template import labels_of
-from decomposerl.rewards.composite import active_rewards
+from decomposerl.rewards.scoring import TOTAL, active_rewards, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import JUDGE_AGREEMENT, JUDGE_STUDY, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.curves import TRAIN, Split
 from decomposerl.training.experiment import from_plain
 from resources.judge.replay import ReplayJudge
-from resources.judge.scoring import reward_rollouts
 from resources.judge.tiny_judge import ENGINE as TINY
 from resources.judge.tiny_judge import TinyJudge
 from resources.store.integrity import read_parquet
@@ -158,7 +156,7 @@ def reward_frame(
             if not chosen:
                 continue
             first, second = (
-                reward_rollouts(chosen, one, embedder, run.rewards, run.most_cycles).rewards
+                reward_rollouts(chosen, one, embedder, run.rewards, run.most_cycles)
                 for one in (replay, judge)
             )
             groups = [f"{run.folder.name}/{step}/{one.group}" for one in chosen]
@@ -181,7 +179,8 @@ def calls_of(runs: Sequence[JudgedRun], claim_ids: Sequence[str], most: int) -> 
     """The first ``most`` distinct judge calls on training rollouts of these claims."""
     known, calls = set(claim_ids), dict[JudgeCall, None]()
     for _, batch in (batch for run in runs for batch in run.batches([TRAIN])):
-        calls |= dict.fromkeys(plan([r for r in batch if r.group in known]).calls)
+        chosen = (rollout for rollout in batch if rollout.group in known)
+        calls |= dict.fromkeys(chain.from_iterable(needed_calls(one).values() for one in chosen))
         if len(calls) >= most:
             break
     return list(calls)[:most]

@@ -13,11 +13,10 @@ from typing import Any
 import polars as pl
 
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.coverage import pseudo_label
 from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import VERDICTS
 from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_point, curve_rows, history
 from resources.store.integrity import read_parquet
@@ -108,7 +107,7 @@ class MetricsLog:
 
 def batch_points(batch: StepBatch, settings: RewardSettings) -> dict[str, CurvePoint]:
     """Every measure of a batch of rollouts; rewards over the values that count."""
-    rewards, completions = batch.judged.rewards, batch.completions
+    rewards, completions = batch.rewards, batch.completions
     return {name: curve_point(values) for name, values in rewards.counted.items()} | {
         TOTAL: curve_point(rewards.totals),
         "completion_tokens": curve_point([float(len(one.tokens)) for one in completions]),
@@ -116,7 +115,7 @@ def batch_points(batch: StepBatch, settings: RewardSettings) -> dict[str, CurveP
         "zero_spread_groups": curve_point(_zero_spreads(rewards)),
         "judge_failures": curve_point(_failures(rewards)),
         "pseudo_label_agreement": curve_point(_agreements(batch, settings)),
-        "questions": curve_point([float(len(one.trace.cycles)) for one in rewards.rollouts]),
+        "questions": curve_point([float(len(one.rollout.trace.cycles)) for one in rewards.cases]),
         "n_star": curve_point([float(one.n_star) for one in completions]),
         "balanced_accuracy": _balanced_accuracy(rewards, completions),
         "verdict_given": curve_point([float(one is not None) for one in _right(batch)]),
@@ -137,8 +136,8 @@ def second_points(seconds: Mapping[str, float]) -> dict[str, CurvePoint]:
 def _zero_spreads(rewards: RewardedBatch) -> list[float]:
     """For each group, whether all totals that count are equal."""
     groups: dict[str, list[float]] = {}
-    for rollout, total in zip(rewards.rollouts, rewards.totals, strict=True):
-        groups.setdefault(rollout.group, []).extend([] if total is None else [total])
+    for case, total in zip(rewards.cases, rewards.totals, strict=True):
+        groups.setdefault(case.rollout.group, []).extend([] if total is None else [total])
     return [float(not each or max(each) - min(each) <= _EQUAL) for each in groups.values()]
 
 
@@ -157,7 +156,7 @@ def _agreements(batch: StepBatch, settings: RewardSettings) -> list[float]:
     """For each unlabelled group, whether the vote gives the label that was withheld."""
     cases: dict[str, list[RewardCase]] = {}
     labels: dict[str, str] = {}
-    for one, case in zip(batch.completions, batch.judged.cases, strict=True):
+    for one, case in zip(batch.completions, batch.rewards.cases, strict=True):
         if not one.labelled:
             cases.setdefault(case.rollout.group, []).append(case)
             labels[case.rollout.group] = one.label
@@ -167,15 +166,15 @@ def _agreements(batch: StepBatch, settings: RewardSettings) -> list[float]:
 def _balanced_accuracy(rewards: RewardedBatch, completions: Sequence[Completion]) -> CurvePoint:
     """The mean over the labels that occur; a trace without a verdict is wrong."""
     right: dict[str, list[float]] = {label: [] for label in VERDICTS}
-    for one, rollout in zip(completions, rewards.rollouts, strict=True):
-        right[one.label].append(float(rollout.trace.verdict == one.label))
+    for one, case in zip(completions, rewards.cases, strict=True):
+        right[one.label].append(float(case.rollout.trace.verdict == one.label))
     shares = [sum(each) / len(each) for each in right.values() if each]
     return CurvePoint(sum(shares) / len(shares) if shares else None, None, len(completions))
 
 
 def _right(batch: StepBatch) -> list[float | None]:
     """For each completion whether its verdict is right, 0 or 1; None without a verdict."""
-    rollouts = batch.judged.rewards.rollouts
+    rollouts = [case.rollout for case in batch.rewards.cases]
     return [
         None if rollout.trace.verdict is None else float(rollout.trace.verdict == one.label)
         for one, rollout in zip(batch.completions, rollouts, strict=True)

@@ -22,7 +22,7 @@ from decomposerl.ports import Embedder
 from decomposerl.reports.cost import Rate
 from decomposerl.reports.readiness import ReadinessCheck, State
 from decomposerl.reports.training_plan import DryRun, judging_cost
-from decomposerl.rewards.composite import active_rewards
+from decomposerl.rewards.scoring import active_rewards
 from decomposerl.training.estimate import (
     ClaimFacts,
     JudgeTokens,

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import Judge, Ruling
-from decomposerl.judge.plan import Role
+from decomposerl.judge.call import Calls, Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import RewardValue, active_rewards
+from decomposerl.rewards.scoring import RewardValue, planned_calls, reward_rollouts, rulings_on
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
 from resources.chat.engine import ChatEngine
-from resources.judge.scoring import planned_calls, reward_rollouts
 from resources.training.data import Completion, rollout_of, rollouts_of
 from resources.training.rollout_log import RolloutLog, StepBatch
 
@@ -43,7 +41,7 @@ class RewardScorer:
     log: RolloutLog
     most_cycles: int
     last: StepBatch | None = None
-    _begun: dict[Completion, list[Future[list[Ruling]]]] = field(default_factory=dict)
+    _begun: dict[Completion, list[Future[object]]] = field(default_factory=dict)
     _threads: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, _AT_ONCE))
 
     def begin(self, completion: Completion) -> None:
@@ -53,13 +51,13 @@ class RewardScorer:
         """
         if completion in self._begun or not isinstance(self.judge, ChatEngine):
             return
-        rewards, rollouts = self.experiment.rewards, [rollout_of(completion)]
-        active = active_rewards(rewards)
-        planned, roles = planned_calls(rollouts, rewards, self.most_cycles, active)
-        parts: tuple[set[Role], ...] = ({"full", "leave_one_out"}, {"question"})
+        rollouts = [rollout_of(completion)]
+        (calls,) = planned_calls(rollouts, self.experiment.rewards, self.most_cycles)
+        parts: list[Calls] = [{}, {}]
+        for (task, cycle), call in calls.items():
+            parts[task == "coverage"][task, cycle] = call
         self._begun[completion] = [
-            self._threads.submit(planned.rulings, self.judge.renewed(), roles & part)
-            for part in parts
+            self._threads.submit(rulings_on, [part], self.judge.renewed()) for part in parts
         ]
 
     def training(self, step: int, completions: Sequence[Completion]) -> RewardColumns:
@@ -68,7 +66,7 @@ class RewardScorer:
         The log has the true ones, also where the recipe shuffles them for the trainer.
         """
         self.last = self.score(step, "train", completions, self.experiment.grpo.group_size)
-        columns: RewardColumns = self.last.judged.rewards.counted
+        columns: RewardColumns = self.last.rewards.counted
         if self.experiment.shuffle_rewards:
             return shuffled_in_groups(columns, completions, self.experiment.seed, step)
         return columns
@@ -90,8 +88,8 @@ class RewardScorer:
             future.exception()  # what failed is asked again, by a judge that sees the whole batch
         self._begun.clear()
         settings, most = self.experiment.rewards, self.most_cycles
-        judged = reward_rollouts(rollouts, self.judge, self.embedder, settings, most)
-        batch = StepBatch(step, completions, judged)
+        scored = reward_rollouts(rollouts, self.judge, self.embedder, settings, most)
+        batch = StepBatch(step, completions, scored)
         self.log.write(batch, split)
         return batch
 

@@ -14,11 +14,10 @@ from typing import Literal
 
 import polars as pl
 
-from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.table import Table
 from decomposerl.training.curves import TRAIN, Split
-from resources.judge.scoring import JudgedBatch
 from resources.store.integrity import read_parquet
 from resources.store.parquet import write_parquet
 from resources.training.data import Completion
@@ -40,7 +39,7 @@ class StepBatch:
 
     step: int
     completions: Sequence[Completion]
-    judged: JudgedBatch
+    rewards: RewardedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,8 @@ class RolloutLog:
         """Log a batch's rollouts, rewards and judge calls."""
         frames: dict[LogTable, pl.DataFrame] = {
             "rollouts": self._rollouts(batch, split),
-            "rewards": rewards_frame(batch.judged.rewards, self.run, batch.step),
-            "judge_calls": batch.judged.judge_calls,
+            "rewards": batch.rewards.frame(self.run, batch.step),
+            "judge_calls": batch.rewards.judge_calls,
         }
         for table, frame in frames.items():
             self._write(table, split, batch.step, frame)
@@ -80,14 +79,14 @@ class RolloutLog:
         write_parquet(_TABLES[table].conform(frame), target)
 
     def _rollouts(self, batch: StepBatch, split: Split) -> pl.DataFrame:
-        rewards = batch.judged.rewards
+        rewards = batch.rewards
         rows = [
             {
                 "run": self.run,
                 "step": batch.step,
                 "split": split,
-                "group": rollout.group,
-                "rollout": rollout.number,
+                "group": case.rollout.group,
+                "rollout": case.rollout.number,
                 "attempt": self.attempt,
                 "source": one.source,
                 "claim": one.claim,
@@ -99,13 +98,13 @@ class RolloutLog:
                 "completion": one.text,
                 "completion_tokens": len(one.tokens),
                 "truncated": one.truncated,
-                "verdict": rollout.trace.verdict,
-                "questions": len(rollout.trace.cycles),
-                "faults": [fault.kind for fault in rollout.trace.faults],
+                "verdict": case.rollout.trace.verdict,
+                "questions": len(case.rollout.trace.cycles),
+                "faults": [fault.kind for fault in case.rollout.trace.faults],
                 TOTAL: total,
             }
-            for one, rollout, total in zip(
-                batch.completions, rewards.rollouts, rewards.totals, strict=True
+            for one, case, total in zip(
+                batch.completions, rewards.cases, rewards.totals, strict=True
             )
         ]
         return pl.DataFrame(rows, schema=ROLLOUTS.schema)

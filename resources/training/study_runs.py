@@ -20,8 +20,8 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
+from decomposerl.rewards.scoring import TOTAL, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.schemas import CURVES, LABELS, Verdict
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -30,7 +30,6 @@ from decomposerl.training.experiment import Experiment
 from decomposerl.training.studies import Study, finished_part
 from decomposerl.training.study_table import GREEDY, OUTCOMES, SAMPLED, SCORED
 from resources.judge.resource import JudgeResource
-from resources.judge.scoring import reward_rollouts
 from resources.process.child import end_watched, start_watched
 from resources.process.interrupt import more_time
 from resources.store.integrity import read_parquet
@@ -250,7 +249,7 @@ class _Ruler:
         settings = RewardSettings()
         batch = reward_rollouts(rollouts, self.judge, self.embedder, settings, self.most_cycles)
         questions = [float(len(one.trace.cycles)) for one in rollouts]
-        columns = {**batch.rewards.counted, TOTAL: batch.rewards.totals, "questions": questions}
+        columns = {**batch.counted, TOTAL: batch.totals, "questions": questions}
         return pl.DataFrame({name: pl.Series(columns[name], dtype=pl.Float64) for name in SCORED})
 
 

@@ -18,7 +18,7 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.progress import bar
 from decomposerl.prompts.template import labels_of
-from decomposerl.rewards.composite import active_rewards, weights_of
+from decomposerl.rewards.scoring import active_rewards
 from decomposerl.training.experiment import Grpo, plain_values
 from resources.hub.adapters import adapter_problem
 from resources.training.data import (
@@ -180,8 +180,7 @@ def _trainer(
     from trl import GRPOConfig
 
     run = monitor.run
-    names = [reward.name for reward in active_rewards(run.experiment.rewards)]
-    weights = weights_of(run.experiment.rewards)
+    rewards = active_rewards(run.experiment.rewards)
     parts = TrainerParts(
         order=order,
         reader=policy.reader,
@@ -194,8 +193,8 @@ def _trainer(
     return policy_trainer(
         parts,
         model=policy.model,
-        reward_funcs=reward_functions(names, parts.rewards),
-        args=GRPOConfig(**arguments, reward_weights=[weights[name] for name in names]),
+        reward_funcs=reward_functions([one.name for one in rewards], parts.rewards),
+        args=GRPOConfig(**arguments, reward_weights=[one.weight for one in rewards]),
         train_dataset=policy.training.dataset(),
         processing_class=policy.tokenizer,
         peft_config=LoraConfig(**lora_arguments(run.experiment.lora)),

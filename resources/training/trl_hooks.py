@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decomposerl.errors import TrainingError
-from decomposerl.rewards.composite import RewardValue
+from decomposerl.rewards.scoring import RewardValue
 from resources.chat.engine import ChatEngine
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.data import CompletionReader

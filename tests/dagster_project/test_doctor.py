@@ -25,6 +25,7 @@ from dagster_project.settings import ProfileName, Settings
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.judge import (
+    TASKS,
     JudgeSettings,
     judge_request,
 )
@@ -323,15 +324,12 @@ def test_the_prompts_are_as_long_as_the_figures_say():
     assert figures.SILVER_PROMPT_TOKENS == longest
     both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
     assert figures.MINICHECK_PROMPT_TOKENS == tens([both])
-    prompts, read = load_judge_prompts(), {"document": "", "question": ""}
+    prompts = load_judge_prompts()
     requests = [
         request
         for asking in (JudgeSettings(structured=True), JudgeSettings())
         for request in (
-            judge_request(prompts["answerability"], asking, "answerability", **read),
-            judge_request(prompts["correctness"], asking, "correctness", ("",), **read),
-            judge_request(prompts["atomicity"], asking, "atomicity", claim="", question=""),
-            judge_request(prompts["coverage"], asking, "coverage", ("",), claim=""),
+            judge_request(prompts, asking, task, question="\n", answers=[""]) for task in TASKS
         )
     ]
     texts = [" ".join(turn.content for turn in request.messages) for request in requests]

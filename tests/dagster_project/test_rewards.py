@@ -83,7 +83,7 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
     scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, MOST_CYCLES)
     counted = scorer.training(0, [completion(trace, labelled=labelled) for trace in TRACES])
     assert scorer.last is not None
-    rewards = scorer.last.judged.rewards
+    rewards = scorer.last.rewards
     label = {} if labelled else {"label": None}
     replied = scored(service(judge), *rows(TRACES, **label))
     places = [(one["group"], one["rollout"]) for one in replied]

@@ -213,19 +213,11 @@ def test_traces_come_from_standard_input_too(tmp_path: Path):
     assert [] == list(tmp_path.rglob("*.jsonl"))
 
 
-def test_questions_are_shown_with_what_they_earned(file: Path, tmp_path: Path):
-    """Each with its values and states, each fault of form, each quotation at its place."""
+def test_questions_are_shown_with_what_they_earned(file: Path):
+    """Each with its values and states, and each fault of form."""
     shown = score(file, *LEAN, "--questions").stdout
     words = (", necessary", "answered: answerable 1 x", "abstained: ", "form lacks:", "at chara")
     assert [] == [word for word in words if word not in shown]
-    answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
-    trace = f"<question>When was it built?</question><answer>{answer}</answer>"
-    line = {"claim": "It is old.", "evidence": "The mill was built in 1857 by Ada Moss."}
-    path = write(tmp_path / "one.jsonl", [line | {"trace": trace}])
-    output = score(path, *LEAN, "--questions").stdout
-    start = line["evidence"].index("built")
-    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
-    assert "quotes sold in the spring: nowhere" in output
 
 
 def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):

@@ -91,7 +91,7 @@ SEEDS = {
     ),
     "a baseline that knows the rewards": (
         "decomposerl/baselines/method.py",
-        late("decomposerl.rewards.composite"),
+        late("decomposerl.rewards.scoring"),
         "Evaluation does not import rewards",
     ),
     "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),

@@ -23,11 +23,10 @@ from decomposerl.kernels.unspaced import count_words
 from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import normalised
 from decomposerl.printable import printable, printable_json
-from decomposerl.prompts import judge
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.template import placeholders_of
-from decomposerl.replies import lines, lists
+from decomposerl.replies import lines, lists, rulings
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.answers import answer_text, read_truth, says_nothing, says_unknown
 from decomposerl.replies.json_lines import without_json
@@ -114,7 +113,7 @@ def readers() -> dict[str, Reader]:
             read_verdict,
             read_program,
         ),
-        *(judge.read_digit, judge.read_verdict, judge.read_criteria, read_questions, escaped),
+        *(rulings.read_digit, rulings.read_verdict, rulings.read_criteria, read_questions, escaped),
         *(placeholders_of, parse_trace, evidence_json, clean, questions_of),
     )
     named = {f"{reader.__module__}.{reader.__name__}": reader for reader in alone}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, source_of
 from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
+from decomposerl.rewards.scoring import RewardedBatch, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
@@ -16,7 +17,6 @@ from decomposerl.training.experiment import EvidenceView
 from fakes import BagOfWordsEmbedder
 from resources.corpora.folder import FolderCorpora
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.policy_tiny.folder import VIEW
 from sample import Sample
 from sample.policy_flaws import TraceBlock, flawed
@@ -54,7 +54,7 @@ def everybodys() -> set[str]:
     return first & second
 
 
-def judged(made: list[Lesson]) -> JudgedBatch:
+def judged(made: list[Lesson]) -> RewardedBatch:
     """The lessons scored by the rule judge, for which the view is the document."""
     rollouts = [
         Rollout(str(index), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
@@ -164,7 +164,7 @@ def test_names_are_not_those_of_the_bundled_sample(sample: Sample, tmp_path: Pat
 
 def test_the_rewards_hold_clean_traces_for_right():
     """Form and verdict earn everything; the rules see most claims covered and questions needed."""
-    scores = judged(clean()[:120]).rewards.results
+    scores = judged(clean()[:120]).results
     assert {1.0} == {score.value for score in scores["format"]}
     assert {1.0} == {score.value for score in scores["verification"]}
     assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
@@ -196,7 +196,7 @@ def test_flaws_cost_what_the_rewards_pay_for():
     earned = {}
     for kind in ("coin", "unsaid", "malformed"):
         made = [one for one in with_flaws() if one.flaw == kind][:60]
-        for name, scores in judged(made).rewards.results.items():
+        for name, scores in judged(made).results.items():
             earned[kind, name] = sum(score.value or 0 for score in scores) / len(scores)
     assert earned["coin", "verification"] < 0.7
     assert earned["coin", "format"] == earned["malformed", "verification"] == 1.0

@@ -9,9 +9,10 @@ import pytest
 
 from decomposerl.errors import TrainingError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.plan import Signals
 from decomposerl.replies.abstention import abstains
 from decomposerl.reports.tables import markdown_text
+from decomposerl.rewards.reward import Signals
+from decomposerl.rewards.scoring import reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import SILVER_DECOMPOSED
 from decomposerl.traces.grammar import parse_trace
@@ -23,7 +24,6 @@ from fakes import BagOfWordsEmbedder
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.rule_words import clean
-from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.data import Completion, rollouts_of
 from resources.training.rollout_log import RolloutLog, StepBatch

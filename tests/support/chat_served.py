@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from chat_parts import frame_of, settings
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.replies.rulings import CRITERIA
 from fault_server import WELL, Answer, FaultServer, replying
 from resources.chat.client import ChatClient
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls
 from decomposerl.judge.distillation import (
     DistillationSettings,
     HeadSettings,
@@ -15,7 +15,7 @@ from decomposerl.judge.distillation import (
     judge_examples,
     ruled_calls,
 )
-from decomposerl.judge.plan import plan
+from decomposerl.rewards.scoring import calls_frame, rulings_on
 from decomposerl.schemas import LABELS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -67,10 +67,15 @@ def rollouts(claims: int = 48, each: int = 2) -> list[Rollout]:
     return made
 
 
+def calls_of_all(made: list[Rollout]) -> list[JudgeCall]:
+    """Their distinct calls, in the order of first use."""
+    return list(dict.fromkeys(call for one in made for call in needed_calls(one).values()))
+
+
 def ruled(judge: Judge, made: list[Rollout]) -> list[RuledCall]:
     """Their calls with the judge's rulings."""
-    calls = plan(made).calls
-    rulings = zip((one.key for one in calls), judge.judge(list(calls)), strict=True)
+    calls = calls_of_all(made)
+    rulings = zip((one.key for one in calls), judge.judge(calls), strict=True)
     return list(ruled_calls(made, dict(rulings)))
 
 
@@ -104,8 +109,9 @@ def write_run(data: Path, judge: Judge, made: list[Rollout], recipe: Experiment)
     claims = {one.group: one.evidence for one in made}
     frame = pl.DataFrame({"claim_id": [*claims], "evidence": [*claims.values()]})
     write_parquet(frame, folder / f"inputs/{KEY}/claims.parquet")
-    planned = plan(made)
-    calls = planned.frame(judge.judge(list(planned.calls)), judge.engine)
+    needed = [needed_calls(one) for one in made]
+    rulings = rulings_on(needed, judge)
+    calls = calls_frame(made, needed, rulings, judge.engine)
     write_parquet(calls, folder / "judge_calls" / name)
     rows = table_of(schemas.ROLLOUTS, [_row(one) for one in made])
     write_parquet(rows, folder / "rollouts" / name)

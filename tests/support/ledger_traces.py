@@ -102,13 +102,11 @@ def reward_entries(folder: Path) -> Mapping[str, Any]:
     _scored(folder)  # the rulings of the default again
     calls = pl.read_parquet(folder / "traces.judge_calls.parquet")
     _mixed_up(calls).write_parquet(folder / "mixed.parquet")
-    zero = "--judge-calls mixed.parquet --failures zero"
+    given = "--judge-calls mixed.parquet"
     mixed = {
-        "drop_group": "--judge-calls mixed.parquet --failures drop_group",
-        "drop_rollout": "--judge-calls mixed.parquet --failures drop_rollout",
-        "zero": zero,
-        "strict": f"{zero} {readings['strict']}",
-        "policy votes": f"{zero} {readings['policy votes']}",
+        "drop_group": given,
+        "strict": f"{given} {readings['strict']}",
+        "policy votes": f"{given} {readings['policy votes']}",
     }
     entries |= {f"mixed rulings, {name}": _scored(folder, words) for name, words in mixed.items()}
     return entries | {"judge calls": table(calls)}

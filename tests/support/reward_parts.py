@@ -10,10 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from decomposerl.judge.plan import Signals
-from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 from decomposerl.replies.abstention import abstains
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.replies.rulings import CRITERIA
+from decomposerl.rewards.reward import RewardCase, RewardResult, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import build_trace
 from decomposerl.traces.rollout import Rollout
@@ -46,8 +45,8 @@ def rollout(
 
 def signals(
     number: int,
-    full: AnswersVerdict | None = S,
-    without: Sequence[AnswersVerdict | None] | None = None,
+    full: Verdict | None = S,
+    without: Sequence[Verdict | None] | None = None,
 ) -> Signals:
     """Rulings of a faultless trace; each left-out answer leaves too little, unless given."""
     return Signals(
@@ -61,8 +60,8 @@ def signals(
 
 
 def case(
-    full: AnswersVerdict | None = S,
-    without: Sequence[AnswersVerdict | None] = (NEI, NEI),
+    full: Verdict | None = S,
+    without: Sequence[Verdict | None] = (NEI, NEI),
     *,
     verdict: Verdict | None = S,
     label: Verdict | None = S,

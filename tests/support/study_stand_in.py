@@ -15,11 +15,11 @@ from pathlib import Path
 
 import polars as pl
 
+from decomposerl.rewards.scoring import reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.training.curves import CurvePoint, Split, curve_rows
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import write_parquet
 from resources.training.data import Completion, rollouts_of
 from resources.training.process import REFUSED, TrainingOutcome, TrainingRun

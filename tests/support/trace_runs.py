@@ -6,7 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.judge.plan import Plan, plan
+from decomposerl.judge.call import Calls, needed_calls
+from decomposerl.rewards.scoring import role_of
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from evaluation_files import SYSTEMS, predictions
@@ -53,22 +54,20 @@ def write_judged_run(data: Path, recipe: str = "mine", engine: str = "chat:echo"
     return folder
 
 
-def judged_rollout() -> Plan:
+def judged_rollout() -> Calls:
     """The judge calls of the one trace."""
-    return plan([Rollout("c1", 0, "A claim.", EVIDENCE, parse_trace(TEXT))])
+    return needed_calls(Rollout("c1", 0, "A claim.", EVIDENCE, parse_trace(TEXT)))
 
 
 def _write_step(folder: Path, step: int, engine: str) -> None:
-    planned = judged_rollout()
-    uses, judged = planned.uses, planned.calls
     name = f"step-{step:06d}.attempt-01.parquet"
     about = {"group": "c1", "rollout": 0}
     calls = [
         about
-        | {"task": judged[use.call].task, "role": use.role, "question": use.question}
-        | {"value": "Refuted" if judged[use.call].task == "coverage" else "1", "failure": None}
-        | {"engine": engine, "call_key": judged[use.call].key}
-        for use in uses
+        | {"task": task, "role": role_of(task, cycle), "question": cycle}
+        | {"value": "Refuted" if task == "coverage" else "1", "failure": None}
+        | {"engine": engine, "call_key": call.key}
+        for (task, cycle), call in judged_rollout().items()
     ]
     scored = about | {"run": "ab" * 8, "step": step, "weight": 1.0, "counted": True}
     rewards = [

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.reports.shown_confidence import VerdictConfidence
 from decomposerl.reports.trace_page.items import (
     FINDINGS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from decomposerl.baselines.method import ParseStatus
-from decomposerl.judge.call import JudgeCall
+from decomposerl.judge.call import JudgeCall, needed_calls
 from decomposerl.reports.shown_confidence import VerdictConfidence
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import Basis
@@ -183,10 +183,9 @@ def confidence_kind(calibrated: Sequence[bool]) -> ConfidenceKind:
 
 def judge_calls(item: TraceItem) -> dict[str, JudgeCall]:
     """The judge calls that an item's trace needs, by key."""
-    from decomposerl.judge.plan import plan
     from decomposerl.traces.rollout import Rollout
     from decomposerl.traces.trace import Trace
 
     trace = Trace((), (), item.opening or None, item.cycles, item.verdict)
     rollout = Rollout(item.claim_id, 0, item.claim, item.evidence, trace)
-    return {call.key: call for call in plan([rollout]).calls}
+    return {call.key: call for call in needed_calls(rollout).values()}

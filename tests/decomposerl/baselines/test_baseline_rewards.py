@@ -7,6 +7,7 @@ import pytest
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, Method, Protocol
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.scoring import reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
@@ -16,7 +17,6 @@ from fakes import BagOfWordsEmbedder, ScriptedVerifier
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, run_claims
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 
 CLAIM = "Marta Oller directed Glass Harbour and was born in Vienna in 1921."
 EVIDENCE = (
@@ -51,7 +51,7 @@ def test_the_rewards_score_what_a_baseline_asked(
     assert {fault.kind for fault in trace.faults} <= {"repeated_question", "too_few_cycles"}
     rollout = Rollout("a", 0, CLAIM, EVIDENCE, trace, "Supported", 2)
     scored = reward_rollouts([rollout], RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
-    values = {name: scores[0].value for name, scores in scored.rewards.results.items()}
+    values = {name: scores[0].value for name, scores in scored.results.items()}
     assert {one.name for one in REWARDS if one.weight} == set(values)
     assert None not in values.values()
     assert values["verification"] == (found.verdict == "Supported")

@@ -23,7 +23,7 @@ from decomposerl.judge.distillation import (
     ruling_of,
     texts_of,
 )
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.schemas import VERDICTS
 from judge_parts import SPLIT, WordJudge, examples, rollouts, ruled
 

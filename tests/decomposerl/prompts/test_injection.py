@@ -20,9 +20,10 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Samplin
 from decomposerl.judge.call import JudgeCall, JudgeValue, Task
 from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
-from decomposerl.prompts.judge import CRITERIA
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
+from decomposerl.replies import rulings
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.traces.grammar import KINDS, parse_trace
 from decomposerl.traces.trace import Trace
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
@@ -227,14 +228,14 @@ def as_json(**fields: str | int) -> str:
 
 
 HONEST: list[tuple[Callable[..., JudgeValue], bool, str, JudgeValue]] = [
-    *((tasks.read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
-    *((tasks.read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
-    (tasks.read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
-    (tasks.read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
-    (tasks.read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
-    (tasks.read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
-    (tasks.read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
-    (tasks.read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
+    *((rulings.read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
+    *((rulings.read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
+    (rulings.read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
+    (rulings.read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
+    (rulings.read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
+    (rulings.read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
+    (rulings.read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
+    (rulings.read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
 ]
 
 
@@ -293,7 +294,7 @@ def test_the_worst_judge_is_talked_over_where_nothing_is_escaped(kind: str):
     values = {"document": EVIDENCE, "question": QUESTION, "reply_format": "<answer>0 or 1</answer>"}
     for text in TEXTS[kind]:
         content = JUDGE["correctness"].filled("prompt", answer=text, **values)
-        assert tasks.read_digit(WorstChat().reply("correctness", content)) is (kind not in SHUT)
+        assert rulings.read_digit(WorstChat().reply("correctness", content)) is (kind not in SHUT)
 
 
 def quoting(evidence: str, claim: str) -> Trace:

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.judge import (
-    CRITERIA,
-    CRITERIA_SCHEMA,
-    DIGIT_SCHEMA,
+    SENTENCE,
     TASKS,
-    VERDICT_SCHEMA,
     JudgeSettings,
     bullets,
     judge_request,
+    reply_schema,
 )
 from decomposerl.prompts.policy import policy_messages
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.traces.grammar import KINDS
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import load_prompt
@@ -41,16 +40,10 @@ def requests_of(
     asking: JudgeSettings, document: str, claim: str, question: str
 ) -> dict[str, ChatRequest]:
     """One request of each task."""
-    read, asked = {"document": document, "question": question}, {"claim": claim}
-    parts: dict[str, tuple[list[str], dict[str, str]]] = {
-        "answerability": ([], read),
-        "atomicity": ([], asked | {"question": question}),
-        "correctness": (["In 1921."], read),
-        "coverage": (["In 1921.", "Ilva."], asked),
-    }
+    texts = {"document": document, "claim": claim, "question": question}
     return {
-        task: judge_request(JUDGE[task], asking, task, answers, **texts)
-        for task, (answers, texts) in parts.items()
+        task: judge_request(JUDGE, asking, task, answers=["In 1921.", "Ilva."], **texts)
+        for task in TASKS
     }
 
 
@@ -90,11 +83,10 @@ def test_a_request_carries_its_prompt_and_settings():
     asking = JudgeSettings(
         Sampling(temperature=0.5, seed=7, max_tokens=9), structured=True, thinking=True
     )
-    schemas = {"atomicity": CRITERIA_SCHEMA, "coverage": VERDICT_SCHEMA}
     for task, request in requests_of(asking, DOCUMENT, "C.", "Q?").items():
         assert (asking.sampling, True) == (request.sampling, request.thinking)
         assert JUDGE[task].template == request.template
-        assert schemas.get(task, DIGIT_SCHEMA) == request.schema
+        assert reply_schema(task) == request.schema
     for request in requests_of(TAGS, DOCUMENT, "C.", "Q?").values():
         assert request.schema is None
         sampling = request.sampling
@@ -103,7 +95,7 @@ def test_a_request_carries_its_prompt_and_settings():
 
 def test_a_schema_is_canonical_and_asks_for_reasons_first():
     """Servers write fields in the schema's order, and a result before its reasons has none."""
-    for schema in (DIGIT_SCHEMA, CRITERIA_SCHEMA, VERDICT_SCHEMA):
+    for schema in map(reply_schema, TASKS):
         parsed = json.loads(schema)
         assert schema == json.dumps(parsed, separators=(",", ":"), sort_keys=True)
         assert "analysis" == next(iter(parsed["properties"]))
@@ -130,7 +122,7 @@ def test_the_policy_prompt_states_the_grammar_and_the_abstention():
 
 def test_no_prompt_shows_material_in_the_tag_of_the_reply():
     """A judge that repeats a section whole has not given its answer."""
-    for prompt in JUDGE.values():
+    for prompt in (JUDGE[name] for name in (*TASKS, SENTENCE)):
         assert "<answer>" not in prompt.sections["prompt"]
         assert 1 == prompt.sections["tags"].count("</answer>")
 
@@ -146,11 +138,13 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
         )
         (tmp_path / f"{task}.md").write_text(f"{sections}\nBe strict.\n", "utf-8")
     theirs = load_judge_prompts(str(tmp_path))
-    asked = judge_request(theirs["atomicity"], JSON, "atomicity", claim="C.", question="Q?")
+    asked = judge_request(theirs, JSON, "atomicity", claim="C.", question="Q?")
     assert "Be strict." in text_of(asked)
     assert JUDGE["atomicity"].digest != asked.template.digest
     with pytest.raises(ConfigError, match="placeholders"):
-        judge_request(theirs["atomicity"], TAGS, "coverage", ["A."], claim="C.")
+        judge_request(
+            theirs | {"coverage": theirs["atomicity"]}, TAGS, "coverage", answers=["A."], claim="C."
+        )
     (tmp_path / "coverage.md").unlink()
     assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]
 
@@ -158,16 +152,12 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
 @pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
 def test_fewer_reasons_change_the_form_alone(asking: JudgeSettings):
     """What stands before the form stays, so that a server's prefix cache serves every form."""
-    shorter = load_prompt("reasons")
+    texts = {"document": DOCUMENT, "claim": "C.", "question": "When?"}
     for reasons in ("one_sentence", "none"):
         short = replace(asking, reasons=reasons)
-        for task, answers, texts in (
-            ("correctness", ["In 1921."], {"document": DOCUMENT, "question": "When?"}),
-            ("atomicity", [], {"claim": "C.", "question": "When?"}),
-            ("coverage", ["In 1921."], {"claim": "C."}),
-        ):
-            full = judge_request(JUDGE[task], asking, task, answers, **texts)
-            made = judge_request(JUDGE[task], short, task, answers, shorter, **texts)
+        for task in TASKS:
+            full = judge_request(JUDGE, asking, task, answers=["In 1921."], **texts)
+            made = judge_request(JUDGE, short, task, answers=["In 1921."], **texts)
             form = JUDGE[task].filled("json" if asking.structured else "tags")
             before = text_of(full).removesuffix(form)
             assert text_of(made).startswith(before)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.judge.call import JudgeValue, Ruling
-from decomposerl.prompts.judge import CRITERIA, read_criteria, read_digit, read_verdict
+from decomposerl.replies.rulings import CRITERIA, read_criteria, read_digit, read_verdict
 from strategies import LAW
 
 FORMS = json.loads(Path(__file__).with_name("rulings.json").read_text("utf-8"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from decomposerl.baselines.method import Verification
 from decomposerl.errors import SourceFileError
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.reports.trace_page.details import (
     detail_json,
     evidence_json,

@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
-from decomposerl.judge.plan import Signals
-from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import active_rewards, judge_roles
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
 from decomposerl.rewards.joint import joint
+from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.question_count import question_count
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.readings import asks_about_part, restates
-from decomposerl.rewards.reward import RewardCase, RewardResult
+from decomposerl.rewards.reward import RewardCase, RewardResult, Role, Signals
+from decomposerl.rewards.scoring import planned_calls, role_of
 from decomposerl.rewards.settings import PRINTED, STRICT, RewardSettings
-from decomposerl.rewards.verification import verification
 from decomposerl.schemas import LABELS, VERDICTS, Verdict
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -534,13 +531,20 @@ def test_the_rulings_that_a_reading_needs_are_asked_for():
     """
     off = {"joint": 0.0}
     plain, strict = RewardSettings(weights=off), replace(STRICT, weights=off)
-    assert {"full", "leave_one_out"} == judge_roles(active_rewards(plain), plain)
-    roles = {"full", "leave_one_out", "question"}
-    assert roles == judge_roles(active_rewards(strict), strict)
-    assert roles == judge_roles(list(REWARDS), PLAIN)
+    assert {"full", "leave_one_out"} == roles(plain)
+    assert {"full", "leave_one_out", "question"} == roles(strict) == roles(PLAIN)
     alone = RewardSettings(weights=off | {"necessity": 0.0})
-    assert {"full"} == judge_roles(active_rewards(alone), alone)
-    assert {"full", "question"} == judge_roles(active_rewards(alone), alone, three_way=True)
+    assert {"full"} == roles(alone)
+    assert {"full", "question"} == roles(alone, VERDICTS)
+
+
+def roles(settings: RewardSettings, labels: Sequence[Verdict] = LABELS) -> set[Role]:
+    """Of the calls that are planned for a trace of two cycles that may end with these verdicts."""
+    sampled = rollout()
+    (calls,) = planned_calls(
+        [replace(sampled, trace=replace(sampled.trace, labels=tuple(labels)))], settings
+    )
+    return {role_of(*place) for place in calls}
 
 
 @LAW

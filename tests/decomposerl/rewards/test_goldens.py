@@ -13,14 +13,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from decomposerl.judge.plan import Signals, plan
-from decomposerl.prompts.judge import AnswersVerdict
+from decomposerl.judge.call import needed_calls
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import RewardedBatch, reward_batch
-from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.reward import RewardCase, Signals
+from decomposerl.rewards.scoring import TOTAL, RewardedBatch, reward_batch, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
@@ -28,7 +26,6 @@ from planted_traces.planting import TRACE_KINDS, planted_traces
 from project import ROOT
 from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 from reward_parts import ALL_MET, PLAIN, states, unit
 from studies.reading_table import reading_table
 
@@ -48,8 +45,8 @@ class Golden:
     evidence: str
     label: Verdict
     n_star: int
-    full: AnswersVerdict
-    without: Sequence[AnswersVerdict]
+    full: Verdict
+    without: Sequence[Verdict]
     vectors: Sequence[Sequence[float]]
     expected: Sequence[float]
     necessity: Sequence[str]
@@ -100,7 +97,9 @@ def test_the_seven_rewards_of_a_printed_trace(golden: Golden):
     assert () == trace.faults
     assert len(golden.vectors) == len(golden.without) == len(trace.cycles)
     silent = sum(abstains(cycle.answer) for cycle in trace.cycles)
-    assert 4 * len(trace.cycles) + 1 - silent == len(plan([case_of(golden).rollout]).calls)
+    assert 4 * len(trace.cycles) + 1 - silent == len(
+        set(needed_calls(case_of(golden).rollout).values())
+    )
 
 
 def test_the_monkeys_abstention():
@@ -151,7 +150,7 @@ def values() -> pl.DataFrame:
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
         orient="row",
     )
-    table = rewards_frame(scoring.rewards).filter(pl.col("question").is_null())
+    table = scoring.frame().filter(pl.col("question").is_null())
     return table.join(kinds, on=["group", "rollout"]).select("trace", "kind", "reward", "value")
 
 

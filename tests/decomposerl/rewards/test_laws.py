@@ -9,19 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError, RewardError
-from decomposerl.judge.plan import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import (
-    active_rewards,
-    check_rewards,
-    reward_batch,
-    weights_of,
-)
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import Reward, RewardCase
-from decomposerl.rewards.settings import FailurePolicy, RewardSettings
-from decomposerl.rewards.supervision import is_labelled
-from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.rewards.reward import Reward, RewardCase, Signals
+from decomposerl.rewards.scoring import TOTAL, active_rewards, check_rewards, reward_batch
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.schemas import Verdict
 from reward_parts import (
@@ -146,25 +138,20 @@ def test_null_in_null_out(
                 assert before[number] == after[number]
 
 
-settings_by_sum = st.sampled_from(
-    [EVERY, *(replace(EVERY, failures=policy) for policy in ("drop_rollout", "zero"))]
-)
-
-
 @LAW
-@given(batches(failing=True), settings_by_sum, st.randoms(use_true_random=False))
-def test_order_of_groups(cases: list[RewardCase], settings: RewardSettings, chance: random.Random):
+@given(batches(failing=True), st.randoms(use_true_random=False))
+def test_order_of_groups(cases: list[RewardCase], chance: random.Random):
     """A mixed batch scores as each of its groups does alone, in any order."""
     order = list(range(len(cases)))
     chance.shuffle(order)
-    whole = reward_batch(cases, settings)
-    shuffled = reward_batch([cases[place] for place in order], settings)
+    whole = reward_batch(cases, EVERY)
+    shuffled = reward_batch([cases[place] for place in order], EVERY)
     assert [whole.totals[place] for place in order] == list(shuffled.totals)
     for name, found in whole.results.items():
         assert [found[place] for place in order] == list(shuffled.results[name])
     for group in {one.rollout.group for one in cases}:
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
-        alone = reward_batch([cases[place] for place in members], settings)
+        alone = reward_batch([cases[place] for place in members], EVERY)
         assert [whole.totals[place] for place in members] == list(alone.totals)
 
 
@@ -249,20 +236,15 @@ NAMES = [reward.name for reward in REWARDS]
 SEVEN = NAMES[:7]
 OPTIONAL = [reward.name for reward in REWARDS if not reward.weight]
 weights = st.dictionaries(st.sampled_from(NAMES), st.sampled_from((-2.0, 0.0, 0.5, 1.0, 3.0)))
-policies = st.sampled_from(("drop_group", "drop_rollout", "zero"))
-
-
-def under(policy: FailurePolicy) -> RewardSettings:
-    return RewardSettings(failures=policy)
 
 
 @LAW
-@given(batches(failing=True), weights, policies)
+@given(batches(failing=True), weights)
 def test_the_total_is_the_weighted_sum_of_what_counts(
-    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
+    cases: list[RewardCase], chosen: dict[str, float]
 ):
     """Total = sum of weight x counted value; null exactly where nothing counts."""
-    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
+    scored = reward_batch(cases, RewardSettings(chosen, own=OWN))
     for place, total in enumerate(scored.totals):
         amounts = {name: found[place] for name, found in scored.counted.items()}
         terms = [
@@ -270,50 +252,23 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
         ]
         assert (total is None) == (not terms)
         assert not terms or pytest.approx(sum(terms)) == total
-    assert len(cases) == len(scored.totals) == len(scored.rollouts)
-
-
-@LAW
-@given(batches(failing=True), policies)
-def test_what_counts_is_the_value_or_what_the_policy_puts_there(
-    cases: list[RewardCase], policy: FailurePolicy
-):
-    """A score that counts counts as it is; an absent one never; a failed one as 0 or not at all."""
-    scored = reward_batch(cases, under(policy))
-    for name, amounts in scored.counted.items():
-        for amount, found in zip(amounts, scored.results[name], strict=True):
-            if found.state == "absent":
-                assert amount is None
-            elif found.state == "failed":
-                assert (0.0 if policy == "zero" else None) == amount
-            else:
-                assert amount in {found.value, None}
-                assert amount is not None or policy != "zero"
+    assert len(cases) == len(scored.totals) == len(scored.cases)
 
 
 @LAW
 @given(batches(failing=True))
 def test_drop_group_compares_on_equal_terms(cases: list[RewardCase]):
-    """Within a group every rollout's total is made of the same rewards: those that nobody lost."""
+    """Within a group every rollout's total is made of the same rewards: those that nobody lost.
+
+    What counts, counts as it is.
+    """
     scored = reward_batch(cases, PLAIN)
     for group in {one.rollout.group for one in cases}:
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
         for name, found in scored.results.items():
             whole = all(found[place].state == "scored" for place in members)
-            assert {whole} == {scored.counted[name][place] is not None for place in members}
-
-
-@LAW
-@given(batches(failing=True))
-def test_drop_rollout_drops_those_alone(cases: list[RewardCase]):
-    """A rollout that lost anything has no total and counts nowhere; its siblings lose nothing."""
-    scored = reward_batch(cases, under("drop_rollout"))
-    for place in range(len(cases)):
-        found = {name: scores[place] for name, scores in scored.results.items()}
-        lost = any(one.state == "failed" for one in found.values())
-        assert lost == (scored.totals[place] is None)
-        for name, one in found.items():
-            assert (None if lost else one.value) == scored.counted[name][place]
+            counted = [found[place].value if whole else None for place in members]
+            assert counted == [scored.counted[name][place] for place in members]
 
 
 def twins() -> list[RewardCase]:
@@ -322,35 +277,29 @@ def twins() -> list[RewardCase]:
     return numbered([case(None, [NEI, NEI]), good], "a") + numbered([good, good], "b")
 
 
-TOTALS: dict[FailurePolicy, list[float | None]] = {
-    "drop_group": [4.0, 4.0, 6.0, 6.0],
-    "drop_rollout": [None, 6.0, 6.0, 6.0],
-    "zero": [4.0, 6.0, 6.0, 6.0],
-}
-
-
-def test_failure_policies_by_hand():
+def test_a_lost_verdict_by_hand():
     """Format, verification, count, joint 1, diversity 0; coverage and necessity 1 or lost.
 
-    Without coverage and necessity the lost verdict is nobody's loss, under every policy.
+    Without coverage and necessity the lost verdict is nobody's loss.
     """
-    for policy, totals in TOTALS.items():
-        scored = reward_batch(twins(), under(policy))
-        assert totals == list(scored.totals)
-        rates = {name: scored.failure_rate(name) for name in SEVEN}
-        assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
-    off = {"coverage": 0.0, "necessity": 0.0}
-    for policy in (*TOTALS, "raise"):
-        scored = reward_batch(twins(), RewardSettings(weights=off, failures=policy))
-        assert [4.0] * 4 == list(scored.totals)
+    scored = reward_batch(twins(), PLAIN)
+    assert (4.0, 4.0, 6.0, 6.0) == scored.totals
+    rates = {name: scored.failure_rate(name) for name in SEVEN}
+    assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
+    off = RewardSettings(weights={"coverage": 0.0, "necessity": 0.0})
+    for settings in (off, replace(off, failures="raise")):
+        scored = reward_batch(twins(), settings)
+        assert (4.0,) * 4 == scored.totals
         assert not {"coverage", "necessity"} & scored.results.keys()
 
 
 def test_raise_names_the_reward_and_the_rollout():
     """Under ``raise`` the first lost ruling stops the batch; without one all is as ever."""
     with pytest.raises(RewardError, match=r"'coverage' .*rollout 0 of 'a'"):
-        reward_batch(twins(), under("raise"))
-    assert reward_batch(twins()[1:], PLAIN) == reward_batch(twins()[1:], under("raise"))
+        reward_batch(twins(), RewardSettings(failures="raise"))
+    assert reward_batch(twins()[1:], PLAIN) == reward_batch(
+        twins()[1:], RewardSettings(failures="raise")
+    )
 
 
 @LAW
@@ -371,9 +320,9 @@ def test_weights():
     assert SEVEN == [name for name in NAMES if name not in OPTIONAL]
     for name in OPTIONAL:
         expected = {"format": 0.5, "necessity": 3.0, name: 2.0}
-        found = weights_of(RewardSettings(weights={"own": 0.0} | expected, own=OWN))
-        assert NAMES == list(found)
-        assert dict.fromkeys(SEVEN, 1.0) | dict.fromkeys(OPTIONAL, 0.0) | expected == found
+        active = active_rewards(RewardSettings(weights={"own": 0.0} | expected, own=OWN))
+        assert [one for one in NAMES if one in (*SEVEN, name)] == [one.name for one in active]
+        assert dict.fromkeys(SEVEN, 1.0) | expected == {one.name: one.weight for one in active}
     (total,) = reward_batch(
         [case(S)], RewardSettings(weights={"necessity": 3.0, "joint": 0.25})
     ).totals
@@ -407,17 +356,15 @@ def test_a_group_is_one_prompt():
 
 
 @LAW
-@given(batches(failing=True), weights, policies)
-def test_the_table_says_what_was_summed(
-    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
-):
+@given(batches(failing=True), weights)
+def test_the_table_says_what_was_summed(cases: list[RewardCase], chosen: dict[str, float]):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
-    scored = reward_batch(cases, RewardSettings(chosen, failures=policy, own=OWN))
-    frame = rewards_frame(scored, "run", 7)
+    scored = reward_batch(cases, RewardSettings(chosen, own=OWN))
+    frame = scored.frame("run", 7)
     assert TABLE.schema == frame.schema
     assert {("run", 7)} >= {*frame.select("run", "step").rows()}
     parts = frame.filter(pl.col("reward") != TOTAL, "counted", pl.col("question").is_null())
-    terms = pl.col("weight") * pl.col("value").fill_null(0.0)  # a failed one may count as 0
+    terms = pl.col("weight") * pl.col("value")
     again = parts.group_by("group", "rollout").agg(total=terms.sum())
     totals = frame.filter(reward=TOTAL).join(again, ["group", "rollout"], "left")
     assert len(cases) == totals.height
@@ -455,7 +402,7 @@ def test_it_counts_with_its_weight():
     assert (1.0, -1.0) == batch.counted["own"]
     differences = [a - b for a, b in zip(batch.totals, plain.totals, strict=True)]  # type: ignore[operator]
     assert pytest.approx([0.5, -0.5]) == differences
-    assert [1.0, -1.0] == rewards_frame(batch).filter(reward="own")["value"].to_list()
+    assert [1.0, -1.0] == batch.frame().filter(reward="own")["value"].to_list()
     off = dict.fromkeys(plain.weights, 0.0)
     (mine,) = active_rewards(RewardSettings(off, own=MINE.format("judged")))
     assert (("question",), 1.0) == (mine.judge_roles, mine.weight)

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.scoring import reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 
 CLAIM = "Ilva Marrek opened the Torbeck bridge in 1921."
 EVIDENCE = "Ilva Marrek opened it in 1921.\n| Name | Year |\n| Ilva | 1921 |\n| Torbeck | 1930 |"

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from decomposerl.judge.plan import plan
+from decomposerl.judge.call import needed_calls
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -97,8 +97,8 @@ TRACE = "<think>t</think>{}<verification>Supported</verification>".format(
 
 def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
     """For three questions the bound is what the judge plan really holds, task by task."""
-    planned = plan([Rollout("g", 0, "A claim.", "A document.", parse_trace(TRACE))])
-    made = pl.Series([call.task for call in planned.calls]).value_counts()
+    calls = needed_calls(Rollout("g", 0, "A claim.", "A document.", parse_trace(TRACE)))
+    made = pl.Series([call.task for call in calls.values()]).value_counts()
     assert dict(made.rows()) == calls_per_rollout(PAPER_7B, 3.0)
     assert 13.0 == sum(calls_per_rollout(PAPER_7B, 3.0).values())
 

@@ -17,8 +17,8 @@ from trl import GRPOConfig
 
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import reward_batch, weights_of
 from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.scoring import active_rewards, reward_batch
 from decomposerl.rewards.settings import PRINTED, RewardSettings
 from decomposerl.traces.trace import Cycle
 from decomposerl.training.estimate import batch_problems
@@ -212,15 +212,20 @@ def test_the_literal_recipe_is_the_papers_run_as_printed():
 
 def test_each_removed_reward_is_one_of_the_papers_seven():
     """In ``no_<reward>`` that one is off; recipes of the paper's tables change no other weight."""
-    before = weights_of(PAPER_7B.rewards)
+    before = weights_of(PAPER_7B)
     assert 7 == sum(before.values())
     for recipe in RECIPES:
-        after = weights_of(recipe.rewards)
-        off = [name for name in before if after[name] != before[name]]
+        after = weights_of(recipe)
+        off = [name for name in before if after.get(name) != before[name]]
         name = recipe.name.removeprefix("tiny_")
         removed = [name.removeprefix("no_")] * name.startswith("no_")
-        assert removed == [name for name in off if not after[name]]
+        assert removed == [name for name in off if name not in after]
         assert removed == off or not recipe.paper
+
+
+def weights_of(recipe: Experiment) -> dict[str, float]:
+    """Of its active rewards."""
+    return {reward.name: reward.weight for reward in active_rewards(recipe.rewards)}
 
 
 def test_the_controls_of_the_tiny_run_differ_from_it_in_one_part():
@@ -254,7 +259,7 @@ OTHERWISE = {
     "abstention": "literal",
     "atomicity": "strict",
     "votes": "policy",
-    "failures": "zero",
+    "failures": "raise",
     "grounding": "required",
     "silence": "refutes",
     "restating": "marked",
@@ -411,8 +416,8 @@ def test_the_recipe_on_the_page_on_training_is_one():
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {"replace": replace, "PAPER_7B": PAPER_7B, "RewardSettings": RewardSettings}
     (recipe,) = eval(f"({block})", names)  # noqa: S307 - our own page
-    weights = {**weights_of(PAPER_7B.rewards), "joint": 2.0, "diversity": 0.5}
-    assert (weights, "") == (weights_of(recipe.rewards), recipe.paper)
+    weights = {**weights_of(PAPER_7B), "joint": 2.0, "diversity": 0.5}
+    assert (weights, "") == (weights_of(recipe), recipe.paper)
     assert experiment("paper_3b").model == recipe.model
     assert steps_of(recipe, 5_464) == steps_of(PAPER_7B, 5_464)
 

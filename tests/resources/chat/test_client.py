@@ -589,7 +589,7 @@ def test_a_users_lines_take_the_place_of_the_packages():
     """``again.md`` of a prompt folder serves the judge and the decomposer as it does methods."""
     theirs = replace(load_prompt("again"), sections=dict.fromkeys(AGAIN, "Once more."))
     with served_chat(usual=replying("I cannot say.")) as (served, chat):
-        ChatJudge(chat, load_judge_prompts(), again=theirs).judge([CALLS["digit"]])
+        ChatJudge(chat, load_judge_prompts() | {"again": theirs}).judge([CALLS["digit"]])
         ChatDecomposer(
             chat, load_prompt("silver"), Sampling(), again=theirs, most_unanswered=1.0
         ).decompose([("Evidence.", CLAIM)])

@@ -16,7 +16,7 @@ from decomposerl.chat import Sampling
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.prompts.judge import JudgeSettings
+from decomposerl.prompts.judge import SENTENCE, TASKS, JudgeSettings
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.training.estimate import longest_judge_calls
 from decomposerl.training.experiments import PAPER_7B
@@ -181,7 +181,7 @@ def test_rulings_are_stored(tmp_path: Path):
     with FaultServer() as served, client(served.url, tmp_path) as chat:
         assert [Ruling(True)] == ChatJudge(chat, PROMPTS).judge([ANSWERABLE])
         assert [] == served.asked
-        ChatJudge(chat, stricter()).judge([ANSWERABLE])
+        ChatJudge(chat, PROMPTS | stricter()).judge([ANSWERABLE])
         assert served.asked
 
 
@@ -238,12 +238,16 @@ def test_json_by_schema_and_thinking_are_asked_for():
 
 
 def stricter() -> dict[str, Any]:
-    """All four prompts with other words."""
+    """The prompts of all tasks with other words."""
 
     def text(sections: dict[str, str]) -> str:
         return "".join(f"<!-- section: {k} -->\n{v}\nBe strict.\n" for k, v in sections.items())
 
-    return {task: parse_prompt(task, text(one.sections)) for task, one in PROMPTS.items()}
+    return {
+        task: parse_prompt(task, text(one.sections))
+        for task, one in PROMPTS.items()
+        if task in (*TASKS, SENTENCE)
+    }
 
 
 def test_the_engine_names_whatever_changes_a_ruling():

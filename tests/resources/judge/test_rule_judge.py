@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError
-from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.judge.plan import Role, Signals, plan
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.judge.call import JudgeCall, Ruling, needed_calls
+from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
+from decomposerl.rewards.scoring import reward_rollouts, role_of
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace
@@ -31,7 +31,6 @@ from fakes import BagOfWordsEmbedder
 from planted_traces.planting import planted_traces
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import write_parquet
 from reward_parts import rollout
 from strategies import LAW
@@ -46,8 +45,12 @@ Pairs = Sequence[Sequence[str]]
 
 def judged(claim: str, evidence: str, pairs: Pairs) -> Signals:
     trace = build_trace("Look.", [Cycle(question, answer) for question, answer in pairs], None)
-    planned = plan([Rollout("g", 0, claim, evidence, trace)])
-    return planned.signals(JUDGE.judge(planned.calls))[0]
+    return signals([Rollout("g", 0, claim, evidence, trace)])[0]
+
+
+def signals(batch: Sequence[Rollout]) -> list[Signals]:
+    scored = reward_rollouts(batch, JUDGE, BagOfWordsEmbedder(), RewardSettings())
+    return [case.signals for case in scored.cases]
 
 
 def retold(name: str) -> Signals:
@@ -174,15 +177,14 @@ def test_planted_traces_are_told_apart():
         Rollout(t.group, t.number, t.claim, t.evidence, parse_trace(t.text), t.label)
         for t in traces
     ]
-    planned = plan(batch)
-    signals = planned.signals(RuleJudge().judge(planned.calls))
+    found = signals(batch)
 
     def share(kind: str, field: str) -> float:
-        rows = [getattr(s, field) for t, s in zip(traces, signals, strict=True) if t.kind == kind]
+        rows = [getattr(s, field) for t, s in zip(traces, found, strict=True) if t.kind == kind]
         return mean(bool(v) for row in rows for v in row if v is not None)
 
     def covered(kind: str) -> float:
-        rows = [s.full == t.label for t, s in zip(traces, signals, strict=True) if t.kind == kind]
+        rows = [s.full == t.label for t, s in zip(traces, found, strict=True) if t.kind == kind]
         return mean(rows)
 
     assert covered("good") >= 0.9
@@ -226,13 +228,13 @@ def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rewar
 def test_a_new_reward_gets_exactly_the_calls_that_it_names(roles: tuple[Role, ...]):
     """One line in the list of rewards: its roles are asked about, each call once, no others."""
     reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, roles)
-    planned = plan(ROLLOUTS)
-    expected = {planned.calls[use.call] for use in planned.uses if use.role in roles}
+    needed = needed_calls(ROLLOUTS[0]).items()
+    expected = {call for place, call in needed if role_of(*place) in roles}
     judge, embedder = NotingJudge(), BagOfWordsEmbedder()
     found = reward_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
     assert (expected, len(expected)) == (set(judge.calls), len(judge.calls))
     assert {"made_up": 3.0 if "question" in roles else 0.0} == {
-        name: values[0] for name, values in found.rewards.counted.items()
+        name: values[0] for name, values in found.counted.items()
     }
     assert set(roles) == set(found.judge_calls["role"])
     assert [] == embedder.asked

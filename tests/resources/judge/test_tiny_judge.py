@@ -12,9 +12,8 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
 from decomposerl.judge.call import JudgeCall, Task
 from decomposerl.judge.distillation import HEADS, heads_of, published_text, texts_of
-from decomposerl.judge.plan import plan
 from decomposerl.schemas import VERDICTS
-from judge_parts import QUICK, WordJudge, heads_run, rollouts
+from judge_parts import QUICK, WordJudge, calls_of_all, heads_run, rollouts
 from resources.chat.endpoint import config_of
 from resources.embedder.minilm import wheel_folder
 from resources.judge.resource import JudgeResource
@@ -50,7 +49,7 @@ def judge(made: Path) -> TinyJudge:
 
 
 def calls() -> list[JudgeCall]:
-    return list(plan(rollouts(12)).calls)
+    return calls_of_all(rollouts(12))
 
 
 def test_it_learns_what_its_teacher_says(judge: TinyJudge):
@@ -238,7 +237,7 @@ def test_minilm_carries_the_heads(tmp_path: Path):
     train_heads(run, str)
     judge = TinyJudge(run.folder)
     assert judge.engine.startswith("tiny_judge:minilm-0.1.0-")
-    assert {type(one.value) for one in judge.judge(plan(rollouts(2, 1)).calls)} == {
+    assert {type(one.value) for one in judge.judge(calls_of_all(rollouts(2, 1)))} == {
         bool,
         tuple,
         str,

@@ -15,14 +15,13 @@ from chat_served import SoundServer, client, stored_texts
 from decomposerl.errors import ConfigError, EngineError, RewardError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.supervision import is_labelled
+from decomposerl.rewards.scoring import reward_rollouts
+from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
 from fakes import BagOfWordsEmbedder
 from fault_server import HANGING, UNKNOWN_KEY, Answer, FaultServer
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import reward_rollouts
 from resources.store.prompts import load_prompt
 from resources.training.data import (
     CLAIM_COLUMNS,
@@ -213,10 +212,10 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     capped = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings(), 2)
     assert {0} == set(capped.judge_calls["rollout"])
     for name in NAMES:
-        first, second = capped.rewards.counted[name]
-        assert whole.rewards.counted[name][0] == first
+        first, second = capped.counted[name]
+        assert whole.counted[name][0] == first
         worst = {"diversity": -1.0} | dict.fromkeys(JUDGED, 0.0)
-        assert second == worst.get(name, whole.rewards.counted[name][1])
+        assert second == worst.get(name, whole.counted[name][1])
 
 
 # Judging while others are being sampled

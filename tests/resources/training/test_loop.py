@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import TrainingError
 from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.scoring import TOTAL
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.rewards.table import TOTAL
 from decomposerl.training.experiment import Experiment, Grpo, Optimization, steps_of
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge

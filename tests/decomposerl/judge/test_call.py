@@ -1,7 +1,7 @@
-"""The judge as a table: which calls a batch needs, and what the rulings say."""
+"""Which calls a rollout needs, and what the rulings say."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from decomposerl.judge.plan import SKIPPED, Signals, plan, rulings_from_frame
-from decomposerl.prompts.judge import CRITERIA
+from decomposerl.judge.call import Calls, Judge, JudgeCall, Ruling, needed_calls, rulings_from_frame
+from decomposerl.replies.rulings import CRITERIA
+from decomposerl.rewards.reward import Signals
+from decomposerl.rewards.scoring import calls_frame, rulings_on, signals_of
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
@@ -57,9 +58,17 @@ def ruling(call: JudgeCall) -> Ruling:
     return Ruling(bool(number // 8 % 2))
 
 
-def signals(batch: Sequence[Rollout]) -> list[Signals]:
-    planned = plan(batch)
-    return planned.signals([ruling(call) for call in planned.calls])
+def needed(batch: Sequence[Rollout]) -> list[Calls]:
+    return [needed_calls(one) for one in batch]
+
+
+def ruled(batch: Sequence[Rollout]) -> dict[JudgeCall, Ruling]:
+    return {call: ruling(call) for calls in needed(batch) for call in calls.values()}
+
+
+def signals(one: Rollout, rulings: Mapping[JudgeCall, Ruling] | None = None) -> Signals:
+    calls = needed_calls(one)
+    return signals_of(one, calls, ruled([one]) if rulings is None else rulings)
 
 
 def expected_calls(one: Rollout) -> set[JudgeCall]:
@@ -77,79 +86,69 @@ def expected_calls(one: Rollout) -> set[JudgeCall]:
 
 @LAW
 @given(batch=batches())
-def test_every_needed_call_is_planned_once_and_no_other(batch: list[Rollout]):
-    """The calls are the union of what each rollout needs, at most 4n + 1 uses a rollout."""
-    planned = plan(batch)
-    assert len(set(planned.calls)) == len(planned.calls)
-    assert set().union(*map(expected_calls, batch)) == set(planned.calls)
-    for at, one in enumerate(batch):
-        uses = [use for use in planned.uses if use.rollout == at]
-        assert len(uses) <= 4 * len(one.trace.cycles) + 1
-        assert expected_calls(one) == {planned.calls[use.call] for use in uses}
+def test_every_needed_call_is_planned_and_no_other(batch: list[Rollout]):
+    """At most 4n + 1 a rollout; equal calls of a batch are one."""
+    for one in batch:
+        calls = needed_calls(one)
+        assert len(calls) <= 4 * len(one.trace.cycles) + 1
+        assert expected_calls(one) == set(calls.values())
+    asked: list[JudgeCall] = []
 
+    def judged(calls: Sequence[JudgeCall]) -> list[Ruling]:
+        asked.extend(calls)
+        return [ruling_of(call) for call in calls]
 
-@LAW
-@given(batch=batches(), data=st.data())
-def test_signals_of_a_rollout_do_not_depend_on_its_companions(
-    batch: list[Rollout], data: st.DataObject
-):
-    """Alone, shuffled or twice in the batch: a rollout has the same signals."""
-    alone = [signals([one])[0] for one in batch]
-    order = data.draw(st.permutations(range(len(batch))))
-    assert [alone[at] for at in order] == signals([batch[at] for at in order])
-    assert [*alone, *alone] == signals([*batch, *batch])
-    assert len(plan(batch).calls) == len(plan([*batch, *batch]).calls)
+    judge: Judge = SimpleNamespace(engine="noting", judge=judged)  # type: ignore[assignment]
+    rulings = rulings_on(needed(batch), judge)
+    assert set().union(*map(expected_calls, batch)) == set(asked) == set(rulings)
+    assert len(set(asked)) == len(asked)
 
 
 @LAW
 @given(batch=batches())
 def test_the_table_gives_the_signals_back(batch: list[Rollout]):
     """Written as JUDGE_CALLS and read in any row order, the signals are the same."""
-    planned = plan(batch)
-    rulings = [ruling(call) for call in planned.calls]
-    frame = planned.frame(rulings, "toy")
+    rulings = ruled(batch)
+    frame = calls_frame(batch, needed(batch), rulings, "toy")
     assert JUDGE_CALLS.schema == frame.schema
-    assert len(planned.uses) == frame.height
-    assert planned.signals(rulings) == read_back(frame.reverse(), batch)
-    assert planned.signals(rulings)[::-1] == read_back(frame, batch[::-1])
-
-
-def read_back(frame: pl.DataFrame, batch: Sequence[Rollout]) -> list[Signals]:
-    recorded, planned = rulings_from_frame(frame), plan(batch)
-    return planned.signals([recorded[call.key] for call in planned.calls])
+    assert sum(map(len, needed(batch))) == frame.height
+    recorded = rulings_from_frame(frame.reverse())
+    read_back = {call: recorded[call.key] for call in rulings}
+    assert [signals(one) for one in batch] == [signals(one, read_back) for one in batch]
 
 
 @LAW
-@given(batch=batches().filter(lambda batch: plan(batch).calls), data=st.data())
+@given(one=batches().filter(lambda batch: any(map(needed_calls, batch))), data=st.data())
 def test_a_failed_ruling_is_none_where_it_is_used_and_nowhere_else(
-    batch: list[Rollout], data: st.DataObject
+    one: list[Rollout], data: st.DataObject
 ):
-    """Failing one call turns exactly its uses into None."""
-    planned = plan(batch)
-    sound = [
-        Ruling.from_text({"coverage": "Refuted", "atomicity": "11011"}.get(c.task, "1"))
-        for c in planned.calls
-    ]
-    broken = data.draw(st.integers(0, len(sound) - 1))
-    rulings = [*sound[:broken], Ruling(None, "cut"), *sound[broken + 1 :]]
-    expected = planned.signals(sound)
-    for use in (use for use in planned.uses if use.call == broken):
-        was = expected[use.rollout]
-        if use.role == "full":
-            expected[use.rollout] = replace(was, full=None)
-            continue
-        field = FIELDS[planned.calls[broken].task]
-        values = list(getattr(was, field))
-        values[use.question or 0] = None
-        expected[use.rollout] = replace(was, **{field: tuple(values)})
-    assert expected == planned.signals(rulings)
+    """Failing one call turns exactly its uses into None; a call that was not made does so, too."""
+    sound = {call: ruling_of(call) for calls in needed(one) for call in calls.values()}
+    broken = data.draw(st.sampled_from([*sound]))
+    lost = data.draw(
+        st.sampled_from([{**sound, broken: Ruling(None, "cut")}, without(sound, broken)])
+    )
+    for sampled in one:
+        expected = signals(sampled, sound)
+        for (task, cycle), call in needed_calls(sampled).items():
+            if call == broken and cycle is None:
+                expected = replace(expected, full=None)
+            elif call == broken:
+                values = list(getattr(expected, FIELDS[task]))
+                values[cycle] = None
+                expected = replace(expected, **{FIELDS[task]: tuple(values)})
+        assert expected == signals(sampled, lost)
+
+
+def without(rulings: Mapping[JudgeCall, Ruling], call: JudgeCall) -> dict[JudgeCall, Ruling]:
+    return {one: ruling for one, ruling in rulings.items() if one != call}
 
 
 def test_no_cycle_takes_no_call():
     """An empty trace supports nothing, and nobody is asked (readings, items 19 and 25)."""
     empty = rollout("g", 0, "Claim.", "Text.", [])
-    assert () == plan([empty]).calls
-    assert [Signals("NotEnoughInfo", (), (), (), (), ())] == plan([empty]).signals([])
+    assert {} == needed_calls(empty)
+    assert Signals("NotEnoughInfo", (), (), (), (), ()) == signals(empty, {})
 
 
 def test_one_cycle_is_not_asked_about_without_its_answer():
@@ -157,15 +156,14 @@ def test_one_cycle_is_not_asked_about_without_its_answer():
 
     Two cycles, one of them silent: eight calls, and None for its correctness.
     """
-    planned = plan([one_cycle()])
-    assert [*FIELDS] == [call.task for call in planned.calls]
-    (found,) = planned.signals([Ruling.from_text(text) for text in TEXTS])
+    calls = needed_calls(one_cycle())
+    assert [*FIELDS] == [call.task for call in calls.values()]
+    found = signals(one_cycle(), answered(TEXTS))
     met = (True, True, True, True, False)
     assert found == Signals("Supported", ("NotEnoughInfo",), (True,), (met,), (False,), (False,))
     two = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva."), Cycle("When?", SILENT)])
-    planned = plan([two])
-    assert 8 == len(planned.calls)
-    (found,) = planned.signals([ruling_of(call) for call in planned.calls])
+    assert 8 == len(needed_calls(two))
+    found = signals(two, {call: ruling_of(call) for call in needed_calls(two).values()})
     assert (True, None) == found.correct
     assert (False, True) == found.abstained
 
@@ -175,6 +173,11 @@ def ruling_of(call: JudgeCall) -> Ruling:
     return Ruling.from_text(value)
 
 
+def answered(texts: Sequence[str]) -> dict[JudgeCall, Ruling]:
+    """Rulings on the calls of ``one_cycle``."""
+    return dict(zip(needed_calls(one_cycle()).values(), map(Ruling.from_text, texts), strict=True))
+
+
 def one_cycle(answer: str = "Ilva.", number: int = 0) -> Rollout:
     return rollout("g", number, "Claim.", "Text.", [Cycle("Who?", answer)])
 
@@ -182,8 +185,8 @@ def one_cycle(answer: str = "Ilva.", number: int = 0) -> Rollout:
 def test_rollouts_of_one_claim_share_what_they_ask_alike():
     """The same question in two rollouts is judged once; another answer is another call."""
     first, second = one_cycle(), one_cycle("Torbeck.", 1)
-    assert 4 + 2 == len(plan([first, second]).calls)
-    assert 4 == len(plan([first, replace(first, number=1)]).calls)
+    assert 4 + 2 == len(ruled([first, second]))
+    assert 4 == len(ruled([first, replace(first, number=1)]))
 
 
 def test_a_ruling_outside_its_contract_stops_the_batch():
@@ -191,20 +194,19 @@ def test_a_ruling_outside_its_contract_stops_the_batch():
 
     A truth value is no verdict, a verdict no truth value, four criteria are not five.
     """
-    planned = plan([one_cycle()])
+    fit = answered(TEXTS)
     for value in ("supported", "2", "", "1111", "11112", "111111", "Supported "):
         with pytest.raises(EngineError, match="contract"):
-            planned.signals([Ruling(value)] * 4)  # type: ignore[arg-type]
+            signals(one_cycle(), dict.fromkeys(fit, Ruling(value)))  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="is none of"):
             Ruling.from_text("111" if value == "1111" else value)
-    fit = [Ruling.from_text(text) for text in TEXTS]
-    for value, row in product((True, "Refuted", (True,) * 5, (True,) * 4), range(4)):
-        rulings = [*fit[:row], Ruling(value), *fit[row + 1 :]]  # type: ignore[arg-type]
-        if type(fit[row].value) is type(value) and value != (True,) * 4:
-            assert planned.signals(rulings)
+    for value, call in product((True, "Refuted", (True,) * 5, (True,) * 4), fit):
+        rulings = fit | {call: Ruling(value)}  # type: ignore[arg-type]
+        if type(fit[call].value) is type(value) and value != (True,) * 4:
+            assert signals(one_cycle(), rulings)
         else:
             with pytest.raises(EngineError, match="contract"):
-                planned.signals(rulings)
+                signals(one_cycle(), rulings)
 
 
 criteria = st.tuples(*[st.booleans()] * len(CRITERIA))
@@ -219,11 +221,11 @@ def test_a_ruling_comes_back_from_its_text(value: bool | str | tuple[bool, ...] 
 def test_as_printed_an_answer_is_a_sentence_by_itself():
     """The same calls, but correctness has no question, so equal answers are judged once."""
     two = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva."), Cycle("When?", "Ilva.")])
-    pairs, alone = plan([two]), plan([two], sentences=True)
-    correct = [call for call in alone.calls if call.task == "correctness"]
-    assert [JudgeCall("correctness", "Text.", answers=("Ilva.",))] == correct
-    others = [call for call in pairs.calls if call.task != "correctness"]
-    assert others == [call for call in alone.calls if call.task != "correctness"]
+    pairs, alone = needed_calls(two), needed_calls(two, sentences=True)
+    correct = {call for call in alone.values() if call.task == "correctness"}
+    assert {JudgeCall("correctness", "Text.", answers=("Ilva.",))} == correct
+    others = [call for call in pairs.values() if call.task != "correctness"]
+    assert others == [call for call in alone.values() if call.task != "correctness"]
 
 
 def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():
@@ -232,16 +234,15 @@ def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():
     Rows of two rollouts of one group and number could not be told apart.
     """
     one = one_cycle()
-    planned = plan([one])
-    frame = planned.frame([ruling_of(call) for call in planned.calls], "toy")
-    twice = pl.concat([frame, frame.with_columns(value=pl.lit("0"))])
+    rulings = answered(TEXTS)
+    frame = calls_frame([one], needed([one]), rulings, "toy")
+    twice = pl.concat([frame, frame.with_columns(value=pl.lit("Refuted"))])
     with pytest.raises(SchemaError, match="4 calls"):
         rulings_from_frame(twice)
     with pytest.raises(EngineError, match="contract"):
         rulings_from_frame(frame.with_columns(value=pl.lit("perhaps")))
-    planned = plan([one, one])
     with pytest.raises(SchemaError, match="rows repeat"):
-        planned.frame([ruling_of(call) for call in planned.calls], "toy")
+        calls_frame([one, one], needed([one, one]), rulings, "toy")
 
 
 def test_parsing_and_planning_take_less_than_a_millisecond_a_rollout():
@@ -252,7 +253,7 @@ def test_parsing_and_planning_take_less_than_a_millisecond_a_rollout():
     start = time.process_time()
     traces = [parse_trace(f"{text}\n") for _ in range(512)]
     batch = [Rollout(f"g{n // 8}", n, "Ilva.", evidence, one) for n, one in enumerate(traces)]
-    assert 13 == len(plan(batch).calls)
+    assert 13 == len({call for calls in needed(batch) for call in calls.values()})
     assert (time.process_time() - start) / 512 < 1e-3
 
 
@@ -260,7 +261,7 @@ def test_what_an_unread_full_set_decides_is_not_asked():
     """Its leave-one-out verdicts are neither called nor tabled; the other claim's are."""
     parts = [Cycle("Who?", "Ilva."), Cycle("When?", "In 1921.")]
     batch = [rollout(f"claim {n}", n, *CLAIMS[n], parts) for n in range(2)]
-    planned, batches = plan(batch), list[Sequence[JudgeCall]]()
+    batches = list[Sequence[JudgeCall]]()
 
     def judged(calls: Sequence[JudgeCall]) -> list[Ruling]:
         batches.append(calls)
@@ -271,11 +272,11 @@ def test_what_an_unread_full_set_decides_is_not_asked():
         ]
 
     judge: Judge = SimpleNamespace(engine="losing", judge=judged)  # type: ignore[assignment]
-    rulings = planned.rulings(judge, {"full", "leave_one_out", "question"})
-    assert ([14, 2], 2) == ([len(calls) for calls in batches], rulings.count(SKIPPED))
+    rulings = rulings_on(needed(batch), judge)
+    assert ([14, 2], 16) == ([len(calls) for calls in batches], len(rulings))
     assert {CLAIMS[0][0]} == {call.claim for call in batches[1]}
-    assert ["Supported", None] == [one.full for one in planned.signals(rulings)]
-    table = planned.frame(rulings, "losing").filter(role="leave_one_out")
+    assert ["Supported", None] == [signals(one, rulings).full for one in batch]
+    table = calls_frame(batch, needed(batch), rulings, "losing").filter(role="leave_one_out")
     assert ["claim 0"] * 2 == table["group"].to_list()
-    planned.rulings(judge, {"leave_one_out"})
-    assert [0, 4] == [len(calls) for calls in batches[2:]]
+    rulings_on([{("coverage", 0): calls["coverage", 0]} for calls in needed(batch)], judge)
+    assert [0, 2] == [len(calls) for calls in batches[2:]]
