@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from threading import Lock
 
 import numpy as np
 import polars as pl
@@ -25,6 +26,8 @@ from decomposerl.rewards.composite import (
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
+
+_EMBEDDING = Lock()  # an embedder's store of results is not for several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +82,20 @@ def planned_calls(
     active: Sequence[Reward],
 ) -> tuple[Plan, set[Role]]:
     """The calls of rollouts as the judge sees them, and the roles that the active rewards read."""
-    within = [_within(rollout, most_cycles) for rollout in rollouts]
+    most = float("inf") if most_cycles is None else most_cycles
+    within = [
+        one if len(one.trace.cycles) <= most else replace(one, trace=replace(one.trace, cycles=()))
+        for one in rollouts
+    ]
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     roles = judge_roles(active, settings, three_way=three_way)
     return plan(within, sentences=settings.correctness == "literal"), roles
-
-
-def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
-    """The rollout as the judge sees it."""
-    if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
-        return rollout
-    return replace(rollout, trace=replace(rollout.trace, cycles=()))
 
 
 def _vectors(rollouts: Sequence[Rollout], embedder: Embedder) -> list[NDArray[np.float32] | None]:
     """The unit vectors of each rollout's questions; every distinct question is embedded once."""
     questions = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
     rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(questions)))}
-    if not rows:
-        return [None] * len(rollouts)
-    vectors = embedder.embed(list(rows))
+    with _EMBEDDING:
+        vectors = embedder.embed(list(rows)) if rows else np.empty((0, 0), np.float32)
     return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]
