@@ -15,15 +15,13 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from http import HTTPStatus
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from dagster_project.environment import read_settings
 from dagster_project.row_forms import in_score_form
-from dagster_project.score import opened_engines
-from dagster_project.terminal import print_note
 from decomposerl.errors import ConfigError, DecomposeRLError
 from decomposerl.extras import require
 from decomposerl.judge.call import Judge
@@ -43,7 +41,6 @@ from decomposerl.traces.records import (
 )
 from resources.chat.engine import ChatEngine
 from resources.judge.scoring import reward_rollouts
-from resources.process.interrupt import more_time
 from resources.training.process import RunLimits
 
 MOST_CYCLES = RunLimits().most_cycles
@@ -57,13 +54,11 @@ _AT_ONCE = 8  # requests that are scored; the judge's own concurrency bounds its
 _MOST_CONNECTIONS = 512
 _SHOWN = 100  # problems in one reply
 _ADDRESSES = {("GET", "/v1/health"), ("POST", "/v1/rewards")}
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
-_WAITS = f"the requests under way have {STOP_S} s"
-_STOPPED = f"no further request is taken; those under way have {STOP_S} s, then status 503"
 _UNFINISHED = "the server stops and did not finish this request; send it again"
 Reply = dict[str, object]
 Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 class RequestError(Exception):
@@ -203,7 +198,7 @@ class RewardServer:
         address, port = bound.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
         self._bound, self._receive_s = bound, receive_s
-        self._names = _LOOPBACK | {n.casefold() for n in (host, address, socket.gethostname())}
+        self._names = {"localhost", host.casefold(), socket.gethostname().casefold()}
 
     @contextmanager
     def serving(self, service: RewardService) -> Iterator[None]:
@@ -215,22 +210,19 @@ class RewardServer:
         import uvicorn
 
         self._service, self._health = service, service.health()
-        self._pool = ThreadPoolExecutor(_AT_ONCE)
         config = uvicorn.Config(
             self._application,
-            http=_timed_protocol(self._receive_s),
             interface="asgi3",
+            http=_timed_protocol(self._receive_s),
             loop="asyncio",
             ws="none",
             lifespan="off",
             log_config=None,
             log_level="error",
-            access_log=False,
-            server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=STOP_S,
         )
-        server = uvicorn.Server(config)
+        server, self._pool = uvicorn.Server(config), ThreadPoolExecutor(_AT_ONCE)
         # Apart from the main thread, in which uvicorn would take the signals of the command.
         thread = Thread(target=server.run, args=([self._bound],), daemon=True)
         thread.start()
@@ -241,12 +233,7 @@ class RewardServer:
             thread.join()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _application(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def _application(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, as ASGI has it. A body that is refused is read, too, so that it arrives."""
         refusal, body, more = self._refusal(scope), bytearray(), True
         while more:
@@ -256,14 +243,19 @@ class RewardServer:
             body += message["body"] if refusal is None else b""
             more = message["more_body"]
             if len(body) > LARGEST_BODY:
-                status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-                refusal, body = (status, f"the body has more than {LARGEST_BODY:,} bytes"), body[:0]
+                body = bytearray()
+                refusal = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_BODY:,} bytes"
+        reply: Reply
         if refusal is not None:
-            status, reply = refusal[0], Reply(error=refusal[1])
+            status, reply = refusal[0], {"error": refusal[1]}
         elif scope["method"] == "GET":
             status, reply = HTTPStatus.OK, self._health
         else:
-            status, reply = await self._answer(bytes(body))
+            scored = partial(self._service.answer, bytes(body))
+            try:
+                status, reply = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
+            except asyncio.CancelledError:  # a stop does not wait for the service
+                status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
         content = json.dumps(reply).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -272,13 +264,6 @@ class RewardServer:
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
-
-    async def _answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._pool, self._service.answer, body)
-        except asyncio.CancelledError:  # a stop does not wait for the service
-            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
 
     def _refusal(self, scope: Message) -> tuple[HTTPStatus, str] | None:
         """Why a request may not be answered, by its address and headers alone."""
@@ -299,14 +284,13 @@ class RewardServer:
         return None
 
     def _owns(self, host: str) -> bool:
-        """Whether a Host header names this server: loopback, or the address that it listens on.
+        """Whether a Host header may mean this server: a number, or one of its names.
 
-        Where that is every address any number counts: a page can have a name sent, and no number.
+        A page can have its own name sent here, but no number.
         """
         try:
-            name = (urlsplit(f"//{host}").hostname or "").casefold()
-            everywhere = bool(self._names & _EVERYWHERE)
-            return name in self._names or (everywhere and bool(ipaddress.ip_address(name)))
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self._names or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
 
@@ -332,24 +316,3 @@ def _timed_protocol(seconds: float) -> type[asyncio.Protocol]:
             self.loop.call_later(seconds, self.transport.abort)
 
     return TimedProtocol
-
-
-def serve(
-    server: RewardServer,
-    settings: RewardSettings,
-    labels: tuple[Verdict, ...],
-    most_questions: int,
-) -> None:
-    """Serve until SIGTERM or SIGINT, by the engines of the profile (``opened_engines``).
-
-    Raises:
-        ConfigError: the environment is wrong.
-        EngineMissing: the embedder is not installed.
-    """
-    with opened_engines() as (judge, embedder), more_time(_WAITS, _STOPPED):
-        profile = read_settings().profile
-        service = RewardService(profile, judge, embedder, settings, labels, most_questions)
-        with server.serving(service):
-            print_note(f"judge={judge.engine}, question embedder={embedder.engine}")
-            print_note(f"rewards on {server.url}/v1/rewards")
-            Event().wait()  # an interrupted join would take the thread for ended

@@ -2,14 +2,17 @@
 
 from dataclasses import fields
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import typer
 
 from dagster_project import own_model
-from dagster_project.terminal import Format, FormatOption, report_errors
+from dagster_project.environment import read_settings
+from dagster_project.terminal import Format, FormatOption, print_note, report_errors
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
+from resources.process.interrupt import more_time
 
 UNREADABLE = 3
 """Exit code: some lines could not be read, the others were scored."""
@@ -83,12 +86,20 @@ def serve_rewards(
     authentication; requests of web pages and to another host's name are refused. Ctrl-C and SIGTERM
     give the requests under way some seconds. See docs/how-to/serve-rewards.md.
     """
-    from dagster_project.reward_server import RewardServer, serve
-    from dagster_project.score import offered_labels
+    from dagster_project.reward_server import STOP_S, RewardServer, RewardService
+    from dagster_project.score import offered_labels, opened_engines
 
     settings = reward_settings(weight, reading)
     labels = offered_labels(settings, three_way=three_way)
-    serve(RewardServer(host, port), settings, labels, most_questions)
+    server, given = RewardServer(host, port), f"those under way have {STOP_S} s"
+    stopped = f"no further request is taken; {given}, then status 503"
+    with opened_engines() as (judge, embedder), more_time(given, stopped):
+        profile = read_settings().profile
+        service = RewardService(profile, judge, embedder, settings, labels, most_questions)
+        with server.serving(service):
+            print_note(f"judge={judge.engine}, question embedder={embedder.engine}")
+            print_note(f"rewards on {server.url}/v1/rewards")
+            Event().wait()  # for an interrupt
 
 
 def reward_settings(weights: list[str] | None, readings: list[str] | None) -> RewardSettings:
