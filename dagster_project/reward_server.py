@@ -64,15 +64,10 @@ Send = Callable[[Message], Awaitable[None]]
 class RequestError(Exception):
     """A request that is refused: the first problem in words, and all of them as data."""
 
-    def __init__(
-        self,
-        error: str,
-        problems: Sequence[Problem] = (),
-        status: HTTPStatus = HTTPStatus.BAD_REQUEST,
-    ) -> None:
+    def __init__(self, error: str, problems: Sequence[Problem] = ()) -> None:
         listed = [{"row": p.line, "field": p.field, "reason": p.reason} for p in problems[:_SHOWN]]
         more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
-        self.status, self.reply = status, Reply(error=f"{error}{more}", problems=listed)
+        self.reply = Reply(error=f"{error}{more}", problems=listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,6 @@ class RewardService:
     ``most_questions`` of a request are judged and embedded at most, over all rollouts.
     """
 
-    profile: str
     judge: Judge
     embedder: Embedder
     settings: RewardSettings
@@ -90,12 +84,11 @@ class RewardService:
     most_questions: int = MOST_QUESTIONS
 
     def health(self) -> Reply:
-        """What scores here: profile, engines, rewards with weight and range, readings."""
+        """What scores here: engines, rewards with weight and range, readings."""
         readings = asdict(self.settings)
         del readings["weights"]
         return {
             "status": "ok",
-            "profile": self.profile,
             "judge": self.judge.engine,
             "embedder": self.embedder.engine,
             "rewards": [
@@ -109,29 +102,26 @@ class RewardService:
     def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
         """Status and reply of a request; only a fault of this program raises."""
         try:
-            return HTTPStatus.OK, self._scored(body)
+            return self._scored(body)
         except RequestError as error:
-            return error.status, error.reply
+            return HTTPStatus.BAD_REQUEST, error.reply
         except ConfigError as error:
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)}
         except DecomposeRLError as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
 
-    def _scored(self, body: bytes) -> Reply:
+    def _scored(self, body: bytes) -> tuple[HTTPStatus, Reply]:
         records, notes = _records(body, self.labels)
         rollouts = [record.rollout() for record in records]
         cycles = [len(rollout.trace.cycles) for rollout in rollouts]
-        questions = sum(number for number in cycles if number <= MOST_CYCLES)
-        if questions > self.most_questions:
-            raise RequestError(
-                f"the rollouts ask {questions:,} questions; at most {self.most_questions:,} are "
-                "judged in a request: send fewer groups",
-                status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            )
+        if (sent := sum(n for n in cycles if n <= MOST_CYCLES)) > self.most_questions:
+            most = f"at most {self.most_questions:,} are judged in a request: send fewer groups"
+            error = f"the rollouts ask {sent:,} questions; {most}"
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": error}
         # An outage ends with its request: the next one asks the endpoint again.
         judge = self.judge.renewed() if isinstance(self.judge, ChatEngine) else self.judge
         judged = reward_rollouts(rollouts, judge, self.embedder, self.settings, MOST_CYCLES)
-        return {
+        return HTTPStatus.OK, {
             "rollouts": reward_objects(judged.rewards),
             "judge": judge.engine,
             "embedder": self.embedder.engine,
@@ -217,7 +207,6 @@ class RewardServer:
             loop="asyncio",
             ws="none",
             lifespan="off",
-            log_config=None,
             log_level="error",
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=STOP_S,

@@ -10,15 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dagster_project import row_forms
 from dagster_project.environment import load_env_file, read_settings
 from dagster_project.progress_display import shown_progress
-from dagster_project.row_forms import (
-    STANDARD_INPUT,
-    in_score_form,
-    lines_of,
-    name_of,
-    plain_rows,
-)
 from dagster_project.terminal import Format, print_note, print_rows, print_text
 from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.judge.call import Judge
@@ -72,7 +66,7 @@ def score_file(
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
         DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
     """
-    name = "traces" if str(traces) == STANDARD_INPUT else traces.stem
+    name = "traces" if str(traces) == row_forms.STANDARD_INPUT else traces.stem
     table = out or traces.with_name(f"{name}.rewards.parquet")
     stem = table.name.removesuffix(".parquet").removesuffix(".rewards")
     rejects = table.with_name(f"{stem}.rejects.jsonl")
@@ -80,11 +74,11 @@ def score_file(
     for path in filter(None, (traces, recorded)):
         if os.path.realpath(path) in taken:
             raise ConfigError(f"{path} would be overwritten: choose another --out")
-    lines = lines_of(traces)
-    records, problems = read_trace_records(lines, name_of(traces), labels, in_score_form)
+    lines, file = row_forms.lines_of(traces), row_forms.name_of(traces)
+    records, problems = read_trace_records(lines, file, labels, row_forms.in_score_form)
     if not records:
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
-        raise SourceFileError(f"{name_of(traces)} holds no trace that can be scored{listed}")
+        raise SourceFileError(f"{file} holds no trace that can be scored{listed}")
     rollouts = [record.rollout() for record in records]
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
         judged = reward_rollouts(rollouts, judge, embedder, settings)
@@ -137,7 +131,7 @@ def scored_rows(
         SourceFileError: a row cannot be scored; the message has every problem.
         DecomposeRLError: as ``score_file``.
     """
-    given = list(map(in_score_form, plain_rows(rows)))
+    given = list(map(row_forms.in_score_form, row_forms.plain_rows(rows)))
     records, problems = read_trace_rows(given, "traces", labels)
     if wrong := [str(problem) for problem in problems if problem.dropped]:
         raise SourceFileError("; ".join(wrong))

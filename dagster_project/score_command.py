@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from dagster_project import own_model
-from dagster_project.environment import read_settings
 from dagster_project.terminal import Format, FormatOption, print_note, report_errors
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
@@ -94,8 +93,7 @@ def serve_rewards(
     server, given = RewardServer(host, port), f"those under way have {STOP_S} s"
     stopped = f"no further request is taken; {given}, then status 503"
     with opened_engines() as (judge, embedder), more_time(given, stopped):
-        profile = read_settings().profile
-        service = RewardService(profile, judge, embedder, settings, labels, most_questions)
+        service = RewardService(judge, embedder, settings, labels, most_questions)
         with server.serving(service):
             print_note(f"judge={judge.engine}, question embedder={embedder.engine}")
             print_note(f"rewards on {server.url}/v1/rewards")

@@ -44,7 +44,7 @@ def groups() -> list[list[PlantedTrace]]:
 def service(judge: Judge | None = None, **changes: Any) -> RewardService:  # noqa: ANN401 - its fields
     """A service of the rules, or of another judge."""
     parts: Json = {"settings": RewardSettings(), "embedder": BagOfWordsEmbedder()} | changes
-    return RewardService(profile="embedded", judge=judge or RuleJudge(), **parts)
+    return RewardService(judge or RuleJudge(), **parts)
 
 
 @contextmanager
