@@ -2,39 +2,33 @@
 
 A request holds whole groups of rollouts, with the fields that ``decomposerl score`` reads; the
 reply has each reward's value, state, weight and what counts. ``docs/how-to/serve-rewards.md`` is
-the contract. The server is the standard library's, as it has to hold three lines that a web
-framework leaves open: who may ask, how long a client may take, and a stop.
+the contract. uvicorn speaks HTTP; who may ask, how long a client may take and what a stop says are
+held here.
 """
 
+import asyncio
 import ipaddress
 import json
 import socket
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from socketserver import TCPServer
-from threading import Lock, Semaphore
-from time import monotonic, sleep
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dagster_project.environment import read_settings
 from dagster_project.row_forms import in_score_form
-from dagster_project.score import Scoring, opened_engines
-from dagster_project.terminal import print_note
 from decomposerl.errors import ConfigError, DecomposeRLError
+from decomposerl.extras import require
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.scoring import active_rewards, reward_rollouts
-from decomposerl.schemas import WRITTEN, Verdict
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import LABELS, WRITTEN, Verdict
 from decomposerl.traces.records import (
     MOST_BYTES,
     Problem,
@@ -45,133 +39,93 @@ from decomposerl.traces.records import (
     safe_name,
 )
 from resources.chat.engine import ChatEngine
-from resources.process.interrupt import more_time
 from resources.training.process import RunLimits
 
 MOST_CYCLES = RunLimits().most_cycles
-"""As in training: a longer trace is not judged."""
-STOP_S = 7.0
+"""As in training: a longer trace is neither judged nor embedded."""
+MOST_QUESTIONS = 2_000
+LARGEST_BODY = 16_000_000  # bytes
+STOP_S = 7
 """Seconds that a stop gives the requests under way; it takes 10 at most."""
-_POLL_S = 0.05
+_RECEIVE_S = 60.0
+_AT_ONCE = 8  # requests that are scored; the judge's own concurrency bounds its calls
 _MOST_CONNECTIONS = 512
-_PART = 65_536  # bytes of a body that are read at a time
-_MOST_DIGITS = 15  # of its length
 _SHOWN = 100  # problems in one reply
-_FIELDS = ("rollouts", "group_size")
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
-_WAITS = f"the requests under way have {STOP_S:g} s"
-_STOPPED = f"no further request is taken; those under way have {STOP_S:g} s, then status 503"
+_ADDRESSES = {("GET", "/v1/health"), ("POST", "/v1/rewards")}
 _UNFINISHED = "the server stops and did not finish this request; send it again"
 Reply = dict[str, object]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
 class RequestError(Exception):
-    """A request that is refused: the status, and the reply that says why."""
+    """A request that is refused: the first problem in words, and all of them as data."""
 
-    def __init__(self, status: HTTPStatus, error: str, **more: object) -> None:
-        self.answer: tuple[HTTPStatus, Reply] = status, {"error": error, **more}
-
-
-def _bad(error: str, problems: Sequence[Problem] = ()) -> RequestError:
-    """What is wrong in a body, first in words and then all of it as data."""
-    listed = [{"row": p.line, "field": p.field, "reason": p.reason} for p in problems[:_SHOWN]]
-    more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
-    return RequestError(HTTPStatus.BAD_REQUEST, f"{error}{more}", problems=listed)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may cost. ``most_cycles`` is as in ``reward_rollouts``.
-
-    ``most_questions`` are those that are judged and embedded, over all rollouts. A client has
-    ``receive_s`` to send its request: byte by byte it would hold a thread for ever.
-    """
-
-    most_bytes: int = 16_000_000
-    most_questions: int = 2_000
-    most_cycles: int = MOST_CYCLES
-    receive_s: float = 60.0
+    def __init__(self, error: str, problems: Sequence[Problem] = ()) -> None:
+        listed = [{"row": p.line, "field": p.field, "reason": p.reason} for p in problems[:_SHOWN]]
+        more = f" (and {len(problems) - 1:,} further problems)" if len(problems) > 1 else ""
+        self.reply = Reply(error=f"{error}{more}", problems=listed)
 
 
 @dataclass(frozen=True, slots=True)
 class RewardService:
-    """Scores requests; threads may share one."""
+    """Scores requests; threads may share one. ``labels`` are the verdicts that a trace may have.
 
-    profile: str
+    ``most_questions`` of a request are judged and embedded at most, over all rollouts.
+    """
+
     judge: Judge
     embedder: Embedder
-    scoring: Scoring
-    limits: Limits = Limits()
-    _embedding: Lock = field(default_factory=Lock)
+    settings: RewardSettings
+    labels: tuple[Verdict, ...] = LABELS
+    most_questions: int = MOST_QUESTIONS
 
     def health(self) -> Reply:
-        """What scores here: profile, engines, rewards with weight and range, readings."""
-        readings = asdict(self.scoring.rewards)
+        """What scores here: engines, rewards with weight and range, readings."""
+        readings = asdict(self.settings)
         del readings["weights"]
         return {
             "status": "ok",
-            "profile": self.profile,
             "judge": self.judge.engine,
             "embedder": self.embedder.engine,
             "rewards": [
                 {"name": one.name, "weight": one.weight, "low": one.low, "high": one.high}
-                for one in active_rewards(self.scoring.rewards)
+                for one in active_rewards(self.settings)
             ],
             "readings": readings,
-            "labelled_share": self.scoring.labelled_share,
-            "most_cycles": self.limits.most_cycles,
-            "verdicts": [WRITTEN[label] for label in self.scoring.labels],
+            "verdicts": [WRITTEN[label] for label in self.labels],
         }
 
     def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
         """Status and reply of a request; only a fault of this program raises."""
         try:
-            return HTTPStatus.OK, self._scored(body)
+            return self._scored(body)
         except RequestError as error:
-            return error.answer
+            return HTTPStatus.BAD_REQUEST, error.reply
         except ConfigError as error:
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)}
         except DecomposeRLError as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
 
-    def _scored(self, body: bytes) -> Reply:
-        records, notes = _records(body, self.scoring.labels)
-        rollouts = self.scoring.rollouts(records)
-        most, most_cycles = self.limits.most_questions, self.limits.most_cycles
+    def _scored(self, body: bytes) -> tuple[HTTPStatus, Reply]:
+        records, notes = _records(body, self.labels)
+        rollouts = [record.rollout() for record in records]
         cycles = [len(rollout.trace.cycles) for rollout in rollouts]
-        if (asked := sum(number for number in cycles if number <= most_cycles)) > most:
-            raise RequestError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the rollouts ask {asked:,} questions; at most {most:,} are judged in a request: "
-                "send fewer groups",
-            )
+        if (sent := sum(n for n in cycles if n <= MOST_CYCLES)) > self.most_questions:
+            most = f"at most {self.most_questions:,} are judged in a request: send fewer groups"
+            error = f"the rollouts ask {sent:,} questions; {most}"
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": error}
+        # An outage ends with its request: the next one asks the endpoint again.
         judge = self.judge.renewed() if isinstance(self.judge, ChatEngine) else self.judge
-        embedder = _InTurn(self.embedder, self._embedding)
-        scored = reward_rollouts(rollouts, judge, embedder, self.scoring.rewards, most_cycles)
-        return {
+        scored = reward_rollouts(rollouts, judge, self.embedder, self.settings, MOST_CYCLES)
+        return HTTPStatus.OK, {
             "rollouts": scored.objects(),
             "judge": judge.engine,
-            "embedder": embedder.engine,
+            "embedder": self.embedder.engine,
             "distinct_calls": scored.judge_calls["call_key"].n_unique(),
             "notes": notes,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class _InTurn:
-    """The embedder, for one thread at a time: its store of results is not for several."""
-
-    inner: Embedder
-    lock: Lock
-
-    @property
-    def engine(self) -> str:
-        return self.inner.engine
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self.lock:
-            return self.inner.embed(texts)
 
 
 def _records(body: bytes, labels: tuple[Verdict, ...]) -> tuple[list[TraceRecord], list[str]]:
@@ -182,226 +136,170 @@ def _records(body: bytes, labels: tuple[Verdict, ...]) -> tuple[list[TraceRecord
     """
     values = json_object(body.decode("utf-8", "surrogateescape"))
     if isinstance(values, str):
-        raise _bad(f"body: {values}")
+        raise RequestError(f"body: {values}")
+    for name in values.keys() - {"rollouts", "group_size"}:
+        meant = meant_field(name, values, ("rollouts", "group_size"))
+        instead = f"; '{meant}' is absent: rename it" if meant else ""
+        raise RequestError(f"'{safe_name(name)}' is no field of a request{instead}")
     rows, size = values.get("rollouts"), values.get("group_size")
     if not isinstance(rows, list) or not rows:
-        raise _bad("'rollouts' must be a list of at least one object")
+        raise RequestError("'rollouts' must be a list of at least one object")
     if size is not None and (type(size) is not int or size < 1):
-        raise _bad("'group_size' must be a whole number from 1 on")
-    unknown = [name for name in values if name not in _FIELDS]
-    for name in unknown:
-        if meant := meant_field(name, values, _FIELDS):
-            raise _bad(f"'{safe_name(name)}' is no field; '{meant}' is absent: rename it")
+        raise RequestError("'group_size' must be a whole number from 1 on")
     records, problems = read_trace_rows([*map(in_score_form, rows)], "rollouts", labels)
-    if wrong := [one for one in problems if one.dropped] or _incomplete(records, size):
-        raise _bad(str(wrong[0]), wrong)
-    notes = [*(f"'{safe_name(name)}' is not read" for name in unknown), *map(str, problems)]
+    wrong = [problem for problem in problems if problem.dropped]
+    sizes = Counter(record.group for record in records)
+    # The majority vote of a part of a group may differ from that of the whole.
+    for one in records if size is not None and not wrong else ():
+        if (number := sizes[one.group]) != size:
+            said = f"'{one.group}' has {number} rollouts in this request, not {size}"
+            wrong.append(Problem("rollouts", one.line, "group", said, unit="row"))
+    if wrong:
+        raise RequestError(str(wrong[0]), wrong)
+    notes = list(map(str, problems))
     # A completion without an end must not refuse its group, nor cost the seconds of its reading.
     long = {record.line for record in records if len(record.text) > MOST_BYTES["trace"]}
     notes += [f"rollouts, row {line}: the trace is too long, and read as empty" for line in long]
     return [replace(one, text="") if one.line in long else one for one in records], notes
 
 
-def _incomplete(records: Sequence[TraceRecord], size: int | None) -> list[Problem]:
-    """Groups that have not ``size`` rollouts: the majority vote of a part may differ."""
-    first = {record.group: record.line for record in reversed(records)}
-    said = "'{}' has {} rollouts in this request, not {}"
-    return [
-        Problem("rollouts", first[name], "group", said.format(name, number, size), unit="row")
-        for name, number in Counter(record.group for record in records).items()
-        if size is not None and number != size
-    ]
+class RewardServer:
+    """A service on a port that is taken at once, before an engine is started; 0 is a free one.
 
-
-class RewardServer(ThreadingHTTPServer):
-    """``POST /v1/rewards`` and ``GET /v1/health`` of a service.
-
-    A thread reads each connection; ``at_once`` of them score at a time. Port 0 takes a free one.
+    Judge calls cost money and the server asks for no key, so it answers no page of the web, also
+    where that page makes a browser send its own name here (DNS rebinding).
 
     Raises:
         ConfigError: host or port cannot be used.
+        EngineMissing: uvicorn is not installed.
     """
 
-    daemon_threads = True
-    request_queue_size = _MOST_CONNECTIONS
-    service: RewardService
-    health: Reply
-    server_bind = TCPServer.server_bind  # that of HTTP asks for the name of the host
-
-    def __init__(self, host: str, port: int, at_once: int) -> None:
-        """Listen, so that a port that is taken shows before an engine is started."""
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    def __init__(self, host: str, port: int, receive_s: float = _RECEIVE_S) -> None:
+        """A client has ``receive_s`` to send its request, and then to read the reply."""
+        require("uvicorn")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            super().__init__((host, port), RewardRequest)
+            bound = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
         except (OSError, OverflowError, TypeError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error
-        address, port = self.socket.getsockname()[:2]
+        address, port = bound.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
-        self.places = Semaphore(at_once)
-        self.requests: set[RewardRequest] = set()
-        self._names = _LOOPBACK | {n.casefold() for n in (host, address, socket.gethostname())}
+        self._bound, self._receive_s = bound, receive_s
+        self._names = {"localhost", host.casefold(), socket.gethostname().casefold()}
 
-    def serve(self, service: RewardService) -> None:
-        """Answer until ``shutdown``, or an interrupt of this thread.
+    @contextmanager
+    def serving(self, service: RewardService) -> Iterator[None]:
+        """Answer in a thread; the block's end leaves requests under way ``STOP_S`` to finish.
 
         Raises:
             EngineMissing: an engine is not installed: now, not in a request.
         """
-        self.service, self.health = service, service.health()
-        self.serve_forever(_POLL_S)
+        import uvicorn
 
-    def owns(self, host: str) -> bool:
-        """Whether a Host header names this server: loopback, or the address that it listens on.
+        self._service, self._health = service, service.health()
+        config = uvicorn.Config(
+            self._application,
+            interface="asgi3",
+            http=_timed_protocol(self._receive_s),
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_level="error",
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=STOP_S,
+        )
+        server, self._pool = uvicorn.Server(config), ThreadPoolExecutor(_AT_ONCE)
+        # Apart from the main thread, in which uvicorn would take the signals of the command.
+        thread = Thread(target=server.run, args=([self._bound],), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
-        Where that is every address any number counts: a page can have a name sent, and no number.
+    async def _application(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request, as ASGI has it. A body that is refused is read, too, so that it arrives."""
+        refusal, body, more = self._refusal(scope), bytearray(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message["body"] if refusal is None else b""
+            more = message["more_body"]
+            if len(body) > LARGEST_BODY:
+                body = bytearray()
+                refusal = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_BODY:,} bytes"
+        reply: Reply
+        if refusal is not None:
+            status, reply = refusal[0], {"error": refusal[1]}
+        elif scope["method"] == "GET":
+            status, reply = HTTPStatus.OK, self._health
+        else:
+            scored = partial(self._service.answer, bytes(body))
+            try:
+                status, reply = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
+            except asyncio.CancelledError:  # a stop does not wait for the service
+                status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
+        content = json.dumps(reply).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def _refusal(self, scope: Message) -> tuple[HTTPStatus, str] | None:
+        """Why a request may not be answered, by its address and headers alone."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        names = (b"host", b"origin", b"sec-fetch-site", b"content-type")
+        host, origin, site, kind = (headers.get(name, "") for name in names)
+        if not self._owns(host):
+            return HTTPStatus.FORBIDDEN, f"this server is not '{safe_name(host)}'"
+        if origin not in {"", f"http://{host}"} or site not in {"", "none", "same-origin"}:
+            return HTTPStatus.FORBIDDEN, "a page of another site may ask nothing here"
+        if (scope["method"], scope["path"]) not in _ADDRESSES:
+            return HTTPStatus.NOT_FOUND, "there is no such address"
+        kind = kind.partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            # No page of another site may send that without asking for leave.
+            said = f"the content type is '{safe_name(kind)}'; it must be application/json"
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said
+        return None
+
+    def _owns(self, host: str) -> bool:
+        """Whether a Host header may mean this server: a number, or one of its names.
+
+        A page can have its own name sent here, but no number.
         """
         try:
-            name = (urlsplit(f"//{host}").hostname or "").casefold()
-            everywhere = bool(self._names & _EVERYWHERE)
-            return name in self._names or (everywhere and bool(ipaddress.ip_address(name)))
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self._names or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
-        """Read a connection in a thread, as long as there are not too many."""
-        if len(self.requests) >= _MOST_CONNECTIONS:
-            request.close()
-        else:
-            super().process_request(request, client_address)
 
-    def service_actions(self) -> None:
-        """Cut clients off that take too long: a time-out of each read alone would never end."""
-        for request in list(self.requests):
-            if not request.received and monotonic() > request.end:
-                with suppress(OSError):  # it ended by itself
-                    request.connection.shutdown(socket.SHUT_RDWR)
+def _timed_protocol(seconds: float) -> type[asyncio.Protocol]:
+    """The HTTP of uvicorn, which itself sets no limit, with ``seconds`` for a request and a reply.
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
-        """A client that is gone is no fault of this program."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
-
-    def stop(self, grace_s: float = STOP_S) -> None:
-        """Finish the requests under way, as far as ``grace_s`` allows, and refuse the others."""
-        self.server_close()
-        end = monotonic() + grace_s
-        while (waiting := [r for r in list(self.requests) if r.received]) and monotonic() < end:
-            sleep(_POLL_S)
-        for request in waiting:
-            request.reply(HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED})
-
-
-class RewardRequest(BaseHTTPRequestHandler):
-    """The one request of a connection.
-
-    Judge calls cost money and the server asks for no key, so it answers no page of the web, also
-    where that page makes a browser send its own name here (DNS rebinding).
+    A time-out of each read alone would never end a client that sends byte by byte.
     """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    server: RewardServer
-    protocol_version = "HTTP/1.1"
-    timeout = 60  # seconds of one read or write
-    received = False  # as a whole
+    class TimedProtocol(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.loop.call_later(seconds, self._cut_off)
 
-    def setup(self) -> None:
-        """Give the client its time."""
-        super().setup()
-        self.end = monotonic() + self.server.service.limits.receive_s
-        self._unanswered = Lock()
-        self.server.requests.add(self)
+        def _cut_off(self) -> None:
+            if self.cycle is None or self.cycle.more_body:
+                self.transport.abort()
 
-    def finish(self) -> None:
-        """End the connection."""
-        self.server.requests.discard(self)
-        super().finish()
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self.loop.call_later(seconds, self.transport.abort)
 
-    def do_GET(self) -> None:
-        """Health."""
-        try:
-            self._check_client("/v1/health")
-            self.reply(HTTPStatus.OK, self.server.health)
-        except RequestError as error:
-            self.reply(*error.answer)
-
-    def do_POST(self) -> None:
-        """Rewards. A body that is refused is read, too, so that the reply arrives."""
-        given = self.headers.get("Content-Length", "")
-        length = int(given[:_MOST_DIGITS]) if given.isdecimal() else -1
-        try:
-            self._check_client("/v1/rewards")
-            self._check_body(length)
-        except RequestError as error:
-            while length > 0 and (part := self.rfile.read(min(length, _PART))):
-                length -= len(part)
-            self.reply(*error.answer)
-            return
-        body = self.rfile.read(length)
-        if len(body) < length:
-            return  # the client is gone, or was cut off
-        self.received = True
-        with self.server.places:
-            answer = self.server.service.answer(body)
-        self.reply(*answer)
-
-    def _check_client(self, path: str) -> None:
-        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
-        if not self.server.owns(host):
-            raise RequestError(HTTPStatus.FORBIDDEN, f"this server is not '{safe_name(host)}'")
-        site = self.headers.get("Sec-Fetch-Site", "none")
-        if origin not in {None, f"http://{host}"} or site not in {"none", "same-origin"}:
-            raise RequestError(HTTPStatus.FORBIDDEN, "a page of another site may ask nothing here")
-        if self.path != path:
-            raise RequestError(HTTPStatus.NOT_FOUND, "there is no such address")
-
-    def _check_body(self, length: int) -> None:
-        kind, most = self.headers.get_content_type(), self.server.service.limits.most_bytes
-        if kind != "application/json":  # which no page of another site may send unasked
-            said = f"the content type is {safe_name(kind)}; it must be application/json"
-            raise RequestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said)
-        if length < 0:
-            raise RequestError(HTTPStatus.LENGTH_REQUIRED, "a request needs its Content-Length")
-        if length > most:
-            said = f"the body has more than {most:,} bytes"
-            raise RequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)
-
-    def reply(self, status: HTTPStatus, reply: Reply) -> None:
-        """Answer, unless it was answered: the server's stop does not wait for the service."""
-        if not self._unanswered.acquire(blocking=False):
-            return
-        content = json.dumps(reply).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: a trainer sends thousands of requests."""
-
-
-def serve(
-    server: RewardServer,
-    scoring: Scoring,
-    limits: Limits,
-    *,
-    most_calls: int,
-    recorded: Path | None,
-) -> None:
-    """Serve until SIGTERM or SIGINT, by the engines of the profile (``opened_engines``).
-
-    Raises:
-        ConfigError: the environment is wrong.
-        EngineError: ``recorded`` is no table of rulings.
-        EngineMissing: the embedder is not installed.
-    """
-    with server, opened_engines(recorded, most_calls) as engines:
-        service = RewardService(read_settings().profile, *engines, scoring, limits)
-        print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")
-        print_note(f"rewards on {server.url}/v1/rewards")
-        with more_time(_WAITS, _STOPPED):
-            try:
-                server.serve(service)
-            finally:
-                server.stop()
+    return TimedProtocol

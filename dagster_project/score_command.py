@@ -1,90 +1,50 @@
-"""The options and the output of ``decomposerl score`` and ``decomposerl serve-rewards``."""
+"""The options of ``decomposerl score`` and ``decomposerl serve-rewards``."""
 
-import functools
-import inspect
-from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from threading import Event
+from typing import Annotated, Any
 
 import typer
 
 from dagster_project import own_model
-from dagster_project.terminal import Format, FormatOption, report_errors
+from dagster_project.terminal import Format, FormatOption, print_note, report_errors
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
-
-if TYPE_CHECKING:
-    from dagster_project.score import Scoring
+from resources.process.interrupt import more_time
 
 UNREADABLE = 3
 """Exit code: some lines could not be read, the others were scored."""
-_READINGS = {
-    "necessity": "Over the questions of a trace.",
-    "abstention": "literal: as the paper's formula, where dodging pays.",
-    "atomicity": "k/5, or all five.",
-    "votes": "Whose majority replaces a missing label.",
-    "failures": "How a missing judge verdict counts.",
-    "grounding": "required: coverage and necessity pay for correct answers only.",
-    "silence": "refutes: an honest abstention about a part refutes the claim.",
-    "restating": "marked: a question that restates the claim earns nothing.",
-    "own": "A reward of your own, MODULE:FUNCTION.",
-}
-"""The options that are fields of ``RewardSettings``, with their help."""
-Recorded = Annotated[
-    Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
+WeightOption = Annotated[
+    list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
+]
+ReadingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=WORD, such as necessity=mean; repeatable; see docs/how-to/serve-rewards.md."
+    ),
+]
+ThreeWayOption = Annotated[
+    bool, typer.Option("--three-way", help="Not Enough Information is a verdict and a label, too.")
 ]
 
 
-def _with_scoring(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options that weigh and read rewards, in place of ``scoring``."""
-    kinds, usual = get_type_hints(RewardSettings), RewardSettings()
-    added: dict[str, tuple[Any, object, str]] = {
-        "weight": (list[str] | None, None, "NAME=NUMBER; repeatable; 0 switches a reward off."),
-        **{name: (kinds[name], getattr(usual, name), text) for name, text in _READINGS.items()},
-        "three_way": (bool, False, "Not Enough Information is a verdict and a label, too."),
-        "labelled_share": (float | None, None, "Share of claims that keep their label, 0..1."),
-    }
-
-    @functools.wraps(command)
-    def given(**options: Any) -> None:  # noqa: ANN401 - typer checks them
-        from dagster_project.score import Scoring
-        from decomposerl.schemas import LABELS, VERDICTS
-
-        weight, three_way, share = map(options.pop, ("weight", "three_way", "labelled_share"))
-        settings = RewardSettings(_weights(weight), **{n: options.pop(n) for n in _READINGS})
-        command(scoring=Scoring(settings, VERDICTS if three_way else LABELS, share), **options)
-
-    own = [*inspect.signature(command).parameters.values()]
-    place = [one.name for one in own].index("scoring")
-    own[place : place + 1] = [
-        own[place].replace(
-            name=name,
-            default=default,
-            annotation=Annotated[kind, typer.Option(f"--{name.replace('_', '-')}", help=text)],
-        )
-        for name, (kind, default, text) in added.items()
-    ]
-    vars(given)["__signature__"] = inspect.Signature(own)
-    given.__annotations__ = {one.name: one.annotation for one in own}
-    return given
-
-
 @report_errors
-@_with_scoring
 def score(  # noqa: PLR0913 - each is one option
     *,
     traces: Annotated[
         Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")
     ],
     out: Annotated[Path | None, typer.Option(help="Reward table; default: next to TRACES.")] = None,
-    scoring: "Scoring",
-    judge_calls: Recorded = None,
+    weight: WeightOption = None,
+    reading: ReadingOption = None,
+    three_way: ThreeWayOption = False,
+    judge_calls: Annotated[
+        Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
+    ] = None,
     endpoint: own_model.EndpointOption = "",
     model: own_model.ModelOption = "",
     key_env: own_model.KeyOption = "",
-    allow_unreadable: Annotated[
-        bool, typer.Option("--allow-unreadable", help="Exit with 0 even if lines were skipped.")
-    ] = False,
     questions: Annotated[bool, typer.Option(help="Also print each question's values.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -95,35 +55,28 @@ def score(  # noqa: PLR0913 - each is one option
     docs/how-to/serve-rewards.md. Lines that cannot be read go to the rejects file, the others are
     scored, and the exit code is 3.
     """
-    from dagster_project.score import score_file
+    from dagster_project.score import offered_labels, score_file
 
+    settings = reward_settings(weight, reading)
+    labels = offered_labels(settings, three_way=three_way)
     own_model.use_as_judge(own_model.named_model(endpoint, model, key_env), judge_calls)
-    rejected = score_file(
-        traces, scoring, recorded=judge_calls, out=out, output=output, questions=questions
-    )
-    if rejected and not allow_unreadable:
+    if score_file(
+        traces, settings, labels, recorded=judge_calls, out=out, output=output, questions=questions
+    ):
         raise typer.Exit(UNREADABLE)
 
 
 @report_errors
-@_with_scoring
-def serve_rewards(  # noqa: PLR0913 - each is one option
+def serve_rewards(
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8005,
-    at_once: Annotated[int, typer.Option(min=1, help="Requests that are scored at a time.")] = 8,
-    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request.")] = 16,
     most_questions: Annotated[
         int, typer.Option(min=1, help="Questions of a request that are judged.")
     ] = 2_000,
-    most_cycles: Annotated[
-        int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
-    ] = 40,
-    most_calls: Annotated[
-        int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
-    ] = 0,
-    scoring: "Scoring",
-    judge_calls: Recorded = None,
+    weight: WeightOption = None,
+    reading: ReadingOption = None,
+    three_way: ThreeWayOption = False,
 ) -> None:
     """Serve the rewards over HTTP, for a trainer in another environment.
 
@@ -132,26 +85,39 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     authentication; requests of web pages and to another host's name are refused. Ctrl-C and SIGTERM
     give the requests under way some seconds. See docs/how-to/serve-rewards.md.
     """
-    from dagster_project.reward_server import Limits, RewardServer, serve
+    from dagster_project.reward_server import STOP_S, RewardServer, RewardService
+    from dagster_project.score import offered_labels, opened_engines
 
-    limits = Limits(most_megabytes * 1_000_000, most_questions, most_cycles)
-    server = RewardServer(host, port, at_once)
-    serve(server, scoring, limits, most_calls=most_calls, recorded=judge_calls)
+    settings = reward_settings(weight, reading)
+    labels = offered_labels(settings, three_way=three_way)
+    server, given = RewardServer(host, port), f"those under way have {STOP_S} s"
+    stopped = f"no further request is taken; {given}, then status 503"
+    with opened_engines() as (judge, embedder), more_time(given, stopped):
+        service = RewardService(judge, embedder, settings, labels, most_questions)
+        with server.serving(service):
+            print_note(f"judge={judge.engine}, question embedder={embedder.engine}")
+            print_note(f"rewards on {server.url}/v1/rewards")
+            Event().wait()  # for an interrupt
 
 
-def _weights(pairs: list[str] | None) -> dict[str, float]:
-    """``NAME=NUMBER`` words as weights.
+def reward_settings(weights: list[str] | None, readings: list[str] | None) -> RewardSettings:
+    """The settings that ``NAME=NUMBER`` and ``NAME=WORD`` words make.
 
     Raises:
-        ConfigError: a word has another form.
+        ConfigError: a word has another form, or there is no such reading.
     """
-    weights = {}
-    for pair in pairs or ():
-        name, _, number = pair.partition("=")
+    numbers: dict[str, float] = {}
+    for word in weights or ():
+        name, _, number = word.partition("=")
         try:
-            weights[name.strip()] = float(number)
+            numbers[name.strip()] = float(number)
         except ValueError as error:
             raise ConfigError(
-                f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0"
+                f"--weight is '{word}'; it must be NAME=NUMBER, such as diversity=0"
             ) from error
-    return weights
+    names = [one.name for one in fields(RewardSettings) if one.name != "weights"]
+    chosen: dict[str, Any] = dict(word.partition("=")[::2] for word in readings or ())
+    if unknown := chosen.keys() - names:
+        listed = ", ".join(names)
+        raise ConfigError(f"--reading has '{min(unknown)}'; it is NAME=WORD of {listed}")
+    return RewardSettings(numbers, **chosen)

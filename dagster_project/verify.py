@@ -24,7 +24,7 @@ from decomposerl.traces.records import ClaimRecord, claim_record
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.evaluation.generation import OpenedSystem
-from resources.evaluation.rule_systems import needs_no_model, opened_without_model
+from resources.evaluation.rule_systems import opened_without_model
 from resources.evaluation.runner import ClaimToVerify, Prediction
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
@@ -32,13 +32,6 @@ EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 _UNASKED = Prediction("", Verification(None, "unparsed", ""), None, ())
 _RULES = "is tiny: rules on words, no language model. It is often wrong"
 _TINY = "is tiny: 0.4 million parameters, trained on an invented world. It is often wrong"
-
-
-def default_system(settings: Settings) -> str:
-    """The system that a profile verifies with: rules if embedded, else its trained policy."""
-    if settings.profile == "embedded":
-        return EMBEDDED_SYSTEM
-    return f"decomposerl-{default_recipe(settings).name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +76,19 @@ class ClaimVerifier:
 
 @contextmanager
 def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifier]:
-    """Open a system, by default that of the profile; what it starts ends with the block.
+    """Open a system; what it starts ends with the block.
 
+    The default is that of the profile: rules if embedded, else its trained policy.
     A calibration of another model or prompt is not used, and its claims have a warning.
 
     Raises:
         ConfigError: there is no such system, the profile has no engine for it, or its policy was
             not trained.
     """
-    chosen = system_named(system or default_system(settings), systems_for(settings))
+    if not system:
+        policy = f"decomposerl-{default_recipe(settings).name}"
+        system = EMBEDDED_SYSTEM if settings.profile == "embedded" else policy
+    chosen = system_named(system, systems_for(settings))
     with ExitStack() as open_engines:
         opened = _opened(settings, chosen, open_engines)
         warnings, calibration = _weakness(chosen), None
@@ -105,9 +102,10 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
 
 
 def _opened(settings: Settings, system: System, open_engines: ExitStack) -> OpenedSystem:
-    if needs_no_model(system, settings.verifier.engine):
-        paths = settings.paths
-        return opened_without_model(system, paths.data, paths.results, paths.prompts)
+    paths, engine = settings.paths, settings.verifier.engine
+    rules = opened_without_model(system, engine, paths.data, paths.results, paths.prompts)
+    if rules is not None:
+        return rules
     from dagster_project.engine_resources import open_resources
 
     load_env_file()
@@ -116,8 +114,8 @@ def _opened(settings: Settings, system: System, open_engines: ExitStack) -> Open
     try:
         opened: OpenedSystem = model.opened(system, data, verifier)
     except ConfigError as error:
-        another = f"Another system: --system, such as {EMBEDDED_SYSTEM}"
-        raise ConfigError(f"{error}. {another}") from error
+        said = f"{error}. Another system: --system, such as {EMBEDDED_SYSTEM}"
+        raise ConfigError(said) from error
     return opened
 
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 REFUTED, NO_VERDICT, OPEN = 1, 3, 4
 """Exit codes beside 0; 2 is a wrong use, as in all commands."""
-RerankOption = Annotated[
-    bool, typer.Option("--rerank", help="Rank what was found by the embedder, too.")
-]
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
 
@@ -55,7 +52,9 @@ def verify(  # noqa: PLR0913 - each is one option
     search: Annotated[
         bool, typer.Option("--search", help="Find evidence on the web: sends the claim there.")
     ] = False,
-    rerank: RerankOption = False,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Rank what was found by the embedder, too.")
+    ] = False,
     system: Annotated[
         str, typer.Option(help="A system's key, or an entry's name; default: the profile's.")
     ] = "",
@@ -93,26 +92,21 @@ def verify(  # noqa: PLR0913 - each is one option
         print_note(str(problem))
     if html is not None:
         require_writable(html)
-    kept: list[VerifiedClaim] | None = None if html is None else []
-    verdicts = _verified(settings, system, records, kept, as_json=as_json)
+    results = _verified(settings, system, records, as_json=as_json)
     if html is not None:
-        _write_page(html, kept or ())
+        _write_page(html, results)
+    verdicts = [result.verdict for result in results]
     raise typer.Exit(NO_VERDICT if problems else exit_code(verdicts, many=claim is None))
 
 
 def _verified(
-    settings: "Settings",
-    system: str,
-    records: "Sequence[ClaimRecord]",
-    kept: "list[VerifiedClaim] | None",
-    *,
-    as_json: bool,
-) -> list[str | None]:
-    """Verify the claims, print each, and return the verdicts; ``kept`` receives the results."""
+    settings: "Settings", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
+) -> "list[VerifiedClaim]":
+    """Verify the claims, print each as soon as it is there, and return the results."""
     from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
-    verdicts: list[str | None] = []
+    results: list[VerifiedClaim] = []
     quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
     with nullcontext() if quiet else shown_progress(), claim_verifier(settings, system) as verifier:
         warnings = verifier.about.warnings
@@ -120,16 +114,14 @@ def _verified(
             print_note(warning)
 
         def show(one: "VerifiedClaim") -> None:
-            verdicts.append(one.verdict)
-            if kept is not None:
-                kept.append(one)
+            results.append(one)
             if as_json:
                 print_json_line(one.as_json())
             else:
                 print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
-    return verdicts
+    return results
 
 
 def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:

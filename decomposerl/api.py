@@ -95,8 +95,7 @@ def score_traces(
             refutes under ``three_way``.
         EngineError: an engine failed as a whole.
     """
-    from dagster_project.score import Scoring, scored_rows
-    from decomposerl.schemas import LABELS, VERDICTS
+    from dagster_project.score import offered_labels, scored_rows
 
-    labels = VERDICTS if three_way else LABELS
-    return scored_rows(traces, Scoring(settings or RewardSettings(), labels))
+    settings = settings or RewardSettings()
+    return scored_rows(traces, settings, offered_labels(settings, three_way=three_way))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ Rulings = Mapping[JudgeCall, Ruling]
 TOTAL = "total"
 """The name of the sum in the table of rewards."""
 _PROMPT = attrgetter("claim", "evidence", "label", "n_star")
+_EMBEDDING = Lock()  # an embedder's store of results is not for several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +294,8 @@ def _question_vectors(
     rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(questions)))}
     if not rows:
         return [None] * len(rollouts)
-    vectors = embedder.embed(list(rows))
+    with _EMBEDDING:
+        vectors = embedder.embed(list(rows))
     return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]
 
 

@@ -14,7 +14,7 @@ Put this file where Python finds it, name it in the run's configuration, and wei
         config:
           rewards: {own: "consistency_reward:reward", weights: {own: 0.5}}
 
-or try it first: ``decomposerl score traces.jsonl --own consistency_reward:reward``.
+or try it first: ``decomposerl score traces.jsonl --reading own=consistency_reward:reward``.
 
 A function with the attribute ``judge_roles = ("question",)`` also gets the judge's rulings on each
 of ``case.cycles`` in ``case.signals``, one with ``reads_vectors = True`` the questions' vectors.

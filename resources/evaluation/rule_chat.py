@@ -112,13 +112,14 @@ def _work(call: ModelCall, template: str) -> str | Weighing:
     """The reply to a call, whose template is in lower case."""
     variables, offers_third = call.variables, _THIRD in template
     if call.operation == "decompose":
-        return _parts(variables["claim"], as_questions="question" in template)
+        cut = questions_of if "question" in template else _statements_of
+        return numbered(parts) if (parts := cut(variables["claim"])) else NONE
     if call.operation == "verify":
         unknown = call.template != "verdict" and UNKNOWN in template
         return _check(variables, may_be_unknown=offers_third or unknown)
     if call.operation == "procedure":
-        alone = call.template == "single_call"
-        return _written_out(variables, with_verdict=alone, may_be_unknown=offers_third)
+        with_verdict = call.template == "single_call"
+        return _written_out(variables, with_verdict=with_verdict, may_be_unknown=offers_third)
     return _SERVES[call.operation](variables)
 
 
@@ -130,7 +131,9 @@ def _check(variables: Variables, *, may_be_unknown: bool) -> Weighing:
     its question, and the last line is the conjunction of all predicates.
     """
     if "predicates" in variables:
-        return _conjunction(_pairs_in(variables))
+        truths = [_truth(question, answer) for question, answer in _pairs_in(variables)]
+        lines = [f"{number}: {truth}" for number, truth in enumerate(truths, start=1)]
+        return "\n".join([*lines, "[Supported]" if {"True"} == set(truths) else "[Refuted]"])
     known, evidence = _known_statements(variables), _evidence_in(variables)
     statement = variables.get("statement", variables.get("claim", ""))
     if "question" in variables and "statement" not in variables:
@@ -170,18 +173,11 @@ def _written_out(variables: Variables, *, with_verdict: bool, may_be_unknown: bo
     return "\n".join(lines)
 
 
-def _conjunction(pairs: Sequence[Pair]) -> str:
-    truths = [_truth(question, answer) for question, answer in pairs]
-    lines = [f"{number}: {truth}" for number, truth in enumerate(truths, start=1)]
-    return "\n".join([*lines, "[Supported]" if {"True"} == set(truths) else "[Refuted]"])
-
-
 def _truth(question: str, answer: str) -> str:
     """The truth value of a predicate, by the answer to its question."""
     if answer.strip().lower().rstrip(".") == UNKNOWN:
         return "Unknown"
-    lead = _LEAD.match(answer)
-    if lead is not None:
+    if lead := _LEAD.match(answer):
         return "True" if lead[1].lower() == "yes" else "False"
     ruled = verdict(_statement_of(question), [answer])
     return {"Supported": "True", "Refuted": "False", "NotEnoughInfo": "Unknown"}[ruled]
@@ -276,11 +272,6 @@ def _statements_of(claim: str) -> list[str]:
         for check in checks or [sentence.rstrip(" .")]:
             statements.setdefault(check.casefold(), f"{check[:1].upper()}{check[1:]}.")
     return list(statements.values()) or [" ".join(claim.split())]
-
-
-def _parts(claim: str, *, as_questions: bool) -> str:
-    parts = questions_of(claim) if as_questions else _statements_of(claim)
-    return numbered(parts) if parts else NONE
 
 
 def _pairs_in(variables: Variables) -> list[Pair]:

@@ -1,8 +1,4 @@
-"""The systems that need no model: rules, and the lexical verifier.
-
-``opened_without_model`` opens one of these without Dagster, with the results of a run: the same
-engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
-"""
+"""The systems that need no model, rules and the lexical verifier, opened without Dagster."""
 
 from pathlib import Path
 
@@ -14,25 +10,22 @@ from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredVerifier
 from resources.verifier.lexical import LexicalVerifier
 
-LEXICAL = "embedded"
-"""What a profile calls the lexical verifier."""
-
-
-def needs_no_model(system: System, verifier: str) -> bool:
-    """Whether rules and the lexical verifier answer, in a profile with this ``verifier``."""
-    port = system.model.port
-    return verifier == LEXICAL and (
-        port == "rules" or (port == "verifier" and system.model.requested == LEXICAL)
-    )
+LEXICAL = "embedded"  # what a profile calls the lexical verifier
 
 
 def opened_without_model(
-    system: System, data: Path, results: Path, prompts_dir: str = ""
-) -> OpenedSystem:
-    """A system for which ``needs_no_model`` holds; ``results`` is the folder of stored results."""
-    verifier = StoredVerifier(LexicalVerifier(), ResultStores(results))
-    if system.model.port == "verifier":
-        task, caller = verifier_task(system), VerifierCaller(verifier)
-        return OpenedSystem(task, caller, data, verifier.details)
-    chat = RuleChat(verifier, MethodPrompts(prompts_dir))
-    return OpenedSystem(method_task(system), chat, data, verifier.details)
+    system: System, verifier: str, data: Path, results: Path, prompts_dir: str = ""
+) -> OpenedSystem | None:
+    """The system, if rules or the lexical verifier answer in a profile with this ``verifier``.
+
+    ``results`` is the folder of stored results, which are those of a run: engine, prompt hash and
+    stores are the same as ``EvaluationModelResource`` gives it.
+    """
+    is_verifier = (system.model.port, system.model.requested) == ("verifier", LEXICAL)
+    if verifier != LEXICAL or not (is_verifier or system.model.port == "rules"):
+        return None
+    stored = StoredVerifier(LexicalVerifier(), ResultStores(results))
+    if is_verifier:
+        return OpenedSystem(verifier_task(system), VerifierCaller(stored), data, stored.details)
+    chat = RuleChat(stored, MethodPrompts(prompts_dir))
+    return OpenedSystem(method_task(system), chat, data, stored.details)

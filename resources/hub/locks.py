@@ -19,7 +19,7 @@ from typing import Any
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.hub.access import cached_model, model_commit
 from resources.store.run_lock import file_lock, lock_path
-from resources.store.temporary import replace_file
+from resources.store.temporary import replace_text
 
 LOCK_FILE, MAIN = "models.lock.toml", "main"
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -82,8 +82,18 @@ class ModelLocks:
         if not self.file or Path(model).is_dir() or COMMIT.fullmatch(revision):
             return revision
         branch = revision or MAIN
-        commit = self._locked(model, branch) or self._in_cache(model, branch) or ask(model, branch)
-        return self._written(_key(model, branch), commit) if commit else revision
+        if locked := self._locked(model, branch):
+            return locked
+        commit = self._in_cache(model, branch) or ask(model, branch)
+        if not commit:
+            return revision
+        file = Path(self.file)
+        with file_lock(lock_path(file.parent, file.name), self.file, wait_s=_WAIT_S):
+            locks = read_model_lock(self.file)  # again: another process may be first
+            commit = locks.setdefault(_key(model, branch), commit)
+            lines = (f"{json.dumps(name)} = {json.dumps(locks[name])}\n" for name in sorted(locks))
+            replace_text(file, [_HEADER, *lines])
+        return commit
 
     def _locked(self, model: str, branch: str) -> str:
         """The commit of the lock file, empty where it has none."""
@@ -103,19 +113,6 @@ class ModelLocks:
         except (EngineMissing, ValueError):  # no package to look with, or no name of the hub
             return ""
         return folder.name if folder and COMMIT.fullmatch(folder.name) else ""
-
-    def _written(self, key: str, commit: str) -> str:
-        """The commit that the file has once ``key`` is locked: another process may be first."""
-        file = Path(self.file)
-        if read_model_lock(self.file).get(key) == commit:
-            return commit
-        with file_lock(lock_path(file.parent, file.name), str(file), wait_s=_WAIT_S):
-            locks = read_model_lock(self.file)
-            commit = locks.setdefault(key, commit)
-            lines = (f"{json.dumps(name)} = {json.dumps(locks[name])}\n" for name in sorted(locks))
-            text = _HEADER + "".join(lines)
-            replace_file(file, lambda aside: aside.write_text(text, encoding="utf-8"))
-        return commit
 
 
 def models_lock(data: Path) -> str:

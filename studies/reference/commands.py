@@ -30,8 +30,8 @@ EXAMPLES: Mapping[str, Example] = {
     "run": Example("run funnel --upstream --config configs/demo.yaml", f"{_STAGES} {_FAILED}"),
     "train": Example("train tiny --seed 1 --steps 30", _FAILED),
     "evaluate": Example("evaluate cot-rules-faithful --benchmarks fever,hover --limit 100"),
-    "score": Example("score traces.jsonl --grounding required"),
-    "serve-rewards": Example("serve-rewards --port 8005 --at-once 4"),
+    "score": Example("score traces.jsonl --reading grounding=required"),
+    "serve-rewards": Example("serve-rewards --port 8005"),
     "fetch": Example(
         "fetch scifact hover --pages --accept-terms",
         "Proxies are those of the environment. See "

@@ -17,7 +17,6 @@ import pytest
 import torch
 
 from dagster_project.reward_server import RewardService
-from dagster_project.score import Scoring
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
 from decomposerl.rewards.settings import RewardSettings
 from project import ROOT
@@ -228,7 +227,7 @@ def test_the_page_shows_what_the_server_says():
 
     blocks = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     request, reply, bad = map(json.loads, blocks)
-    one = RewardService("embedded", RuleJudge(), MiniLM(), Scoring())
+    one = RewardService(RuleJudge(), MiniLM(), RewardSettings())
     _, said = one.answer(json.dumps(request).encode())
     assert rounded(reply) == rounded(said)
     request["rollouts"][0]["label"] = "true"

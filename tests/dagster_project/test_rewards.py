@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import polars as pl
@@ -26,8 +27,7 @@ from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
 from dagster_project.cli import app
-from dagster_project.reward_server import MOST_CYCLES, Limits, RewardService
-from dagster_project.score import Scoring
+from dagster_project.reward_server import LARGEST_BODY, MOST_CYCLES, RewardService
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
@@ -52,7 +52,6 @@ from reward_serving import (
     body,
     groups,
     rows,
-    running,
     service,
     serving,
 )
@@ -103,17 +102,14 @@ def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: 
 
 
 def test_weights_and_readings_are_those_of_the_service():
-    """A weight of 0 leaves a reward out; half of the claims may keep their label."""
+    """A weight of 0 leaves a reward out."""
     strict = RewardSettings({"joint": 2.5, "diversity": 0}, necessity="mean")
-    one = service(scoring=Scoring(strict, labelled_share=0.0))
+    one = service(settings=strict)
     (first, *_) = scored(one, *rows(TRACES[:2]))
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]
-    verification = first["rewards"]["verification"]
-    assert ("absent", None) == (verification["state"], verification["counted"])
     health = one.health()
-    said = {"profile": "embedded", "judge": "rule_judge:3", "labelled_share": 0.0}
-    assert said.items() <= health.items()
+    assert {"status": "ok", "judge": "rule_judge:3"}.items() <= health.items()
     assert ["Supported", "Refuted"] == health["verdicts"]
     weights = {reward["name"]: reward["weight"] for reward in health["rewards"]}
     assert (2.5, 1.0, None) == tuple(map(weights.get, ("joint", "format", "diversity")))
@@ -127,6 +123,7 @@ BAD: list[tuple[bytes, int | None, str, str]] = [
     *((b'{"rollouts": %s}' % none, None, "", "'rollouts'") for none in (b"{}", b"[]")),
     *((body(ROW, group_size=size), None, "", "'group_size'") for size in (0, True)),
     (body(ROW, group_sise=8), None, "", "'group_size' is absent"),  # a part would be the whole
+    (body(ROW, model="x"), None, "", "'model'"),
     (body(ROW | {"lable": "Refuted"}), 0, "lable", "'label' is absent"),
     (body(ROW, 3), 1, "", "a number instead of an object"),
     (body(ROW, ROW | {"label": "true"}), 1, "label", "'true'"),
@@ -169,10 +166,9 @@ def test_a_judge_that_cannot_answer_is_no_reward():
     for fault, status in ((EngineError("no answer"), 503), (ConfigError("no key is set"), 500)):
         replied = service(Broken(fault)).answer(body(*rows(TRACES)))
         assert (status, {"error": str(fault)}) == replied
-    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
-    first, second = reply["notes"]
-    assert "'model'" in first
-    assert "row 0, field 'extra'" in second
+    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}))
+    (note,) = reply["notes"]
+    assert "row 0, field 'extra'" in note
 
 
 @contextmanager
@@ -270,7 +266,7 @@ def test_a_degenerate_rollout_is_scored(text: str):
 def test_a_request_has_a_ceiling_of_questions():
     """Above it nothing is judged or embedded: rollouts too long to be judged do not count."""
     judge, embedder = FailingJudge("coverage"), BagOfWordsEmbedder()
-    one = service(judge, embedder=embedder, limits=Limits(most_questions=80))
+    one = service(judge, embedder=embedder, most_questions=80)
     whole = [ROW | {"trace": CYCLE * n, "rollout": n} for n in (40, 41, 39)]
     status, reply = one.answer(body(*whole, ROW | {"trace": CYCLE * 2, "rollout": 2}))
     assert (413, True) == (status, "81 questions" in str(reply["error"]))
@@ -322,14 +318,13 @@ def drip(client: socket.socket) -> None:
 def test_a_client_that_sends_slowly_is_cut_off():
     """Byte by byte, in the headers or the body; the others are served meanwhile."""
     begun = b"POST /v1/rewards HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    slow = service(limits=Limits(receive_s=0.3))
-    with running(slow) as server, ExitStack() as stack:
-        address = server.socket.getsockname()
+    with serving(service(), receive_s=0.3) as url, ExitStack() as stack:
+        address = ("127.0.0.1", urlsplit(url).port)
         parts = (begun, begun + b"Content-Length: 9000\r\n\r\n")
         clients = [stack.enter_context(socket.create_connection(address)) for _ in parts]
         for client, part in zip(clients, parts, strict=True):
             client.sendall(part)
-        assert HTTPStatus.OK == send(server.url)[0]
+        assert HTTPStatus.OK == send(url)[0]
         for client in clients:
             with pytest.raises(OSError, match=r"reset|pipe"):
                 drip(client)
@@ -372,50 +367,40 @@ def table_rows(replied: Sequence[Json]) -> Iterator[tuple[object, ...]]:
 
 
 def test_the_command_serves_what_score_writes(tmp_path: Path):
-    """Value for value over HTTP, unlabelled claims and a failed call too; too long is 413."""
+    """Value for value over HTTP, unlabelled claims too; a body that is too long is 413."""
     lines = [*rows(groups()[0]), *rows(groups()[1], label=None), *rows(groups()[2])]
-    traces, calls = tmp_path / "traces.jsonl", tmp_path / "failed.parquet"
+    traces = tmp_path / "traces.jsonl"
     traces.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     run = CliRunner(env={"DECOMPOSERL_DATA": str(tmp_path / "data")})
-    assert 0 == run.invoke(app, ["score", str(traces), *LEAN]).exit_code
-    recorded = pl.read_parquet(traces.with_suffix(".judge_calls.parquet"))
-    group, key = recorded.filter(task="atomicity").select("group", "call_key").row(0)
-    lost = pl.col("call_key") == key
-    recorded.with_columns(
-        value=pl.when(~lost).then("value"), failure=pl.when(lost).then(pl.lit("timeout"))
-    ).write_parquet(calls)
-    words = (*LEAN, "--judge-calls", str(calls))
+    words = (*LEAN, "--reading", "necessity=mean")
     assert 0 == run.invoke(app, ["score", str(traces), *words]).exit_code
     written = pl.read_parquet(traces.with_suffix(".rewards.parquet"))
     columns = ("group", "rollout", "reward", "question", "value", "state", "counted")
     known = list(written.select(columns).iter_rows())
-    with served(tmp_path, *words, "--most-megabytes", "1") as (url, _):
+    with served(tmp_path, *words) as (url, _):
         status, reply = send(url, body(*lines, group_size=GROUP))
         assert 200 == status, reply
         assert known == list(table_rows(reply["rollouts"]))
         status, health = send(url)
-        assert (200, "replay of failed.parquet") == (status, health["judge"])
-        status, refused = send(url, b" " * 1_000_001)
-        assert (413, "the body has more than 1,000,000 bytes") == (status, refused["error"])
+        assert (200, "rule_judge:3") == (status, health["judge"])
+        status, refused = send(url, b" " * (LARGEST_BODY + 1))
+        assert (413, "16,000,000 bytes" in refused["error"]) == (status, True)
         assert 403 == send(url, body(*lines), JSON | {"Origin": "http://a.example"})[0]
         status, refused = send(url, body(ROW | {"claim": ""}))
         blank = {"row": 0, "field": "claim", "reason": "is blank"}
         assert (400, [blank]) == (status, refused["problems"])
-    dropped = [one for one in reply["rollouts"] if one["rewards"]["joint"]["counted"] is None]
-    assert [group] * GROUP == [one["group"] for one in dropped]
-    assert None not in {one["total"] for one in reply["rollouts"]}
 
 
 OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
 
 
 @contextmanager
-def judging(folder: Path, delay_s: float, *words: object) -> Iterator[tuple[str, Any, Any, Any]]:
+def judging(folder: Path, delay_s: float, **more: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """A server that waits for its judge: its address, process, reply to come, and judge."""
     sent = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
     with FaultServer(usual=replace(SUPPORTED, delay_s=delay_s)) as judge:
-        env = variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL)
-        with ThreadPoolExecutor(1) as pool, served(folder, *OFF, *words, **env) as (url, process):
+        env = variables(PROFILE="paper", JUDGE_URL=judge.url, JUDGE_MODEL=MODEL) | more
+        with ThreadPoolExecutor(1) as pool, served(folder, *OFF, **env) as (url, process):
             reply = pool.submit(send, url, sent)
             while not judge.asked:
                 assert not reply.done(), reply.result()
@@ -439,10 +424,11 @@ def test_a_stop_ends_within_ten_seconds(tmp_path: Path):
 def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, tmp_path: Path):
     """The reply still comes, though it takes longer than an interrupted command may live.
 
-    The most calls, which are an option, are those of all requests together.
+    The profile's ceiling of calls is that of all requests together.
     """
     second = body(ROW | {"trace": TRACES[GROUP].text, "label": "Supported"})
-    with judging(tmp_path, 2.5, "--most-calls", "1") as (url, process, reply, judge):
+    ceiling = {"DECOMPOSERL_JUDGE__CALLS": "1"}
+    with judging(tmp_path, 2.5, **ceiling) as (url, process, reply, judge):
         assert 503 == send(url, second)[0]
         process.send_signal(number)
         status, scores = reply.result()

@@ -26,6 +26,10 @@ FERRY = {
 LEAN = ("--weight", "diversity=0")  # no embedding model is loaded
 
 
+def readings(*words: str) -> list[str]:
+    return [part for word in words for part in ("--reading", word)]
+
+
 def score(*words: object, text: str | None = None) -> Result:
     return CliRunner().invoke(app, ["score", *map(str, words)], input=text)
 
@@ -127,8 +131,8 @@ def test_what_verify_writes_is_scored(tmp_path: Path):
     assert 1 == len(score_traces([said], RewardSettings(weights={"diversity": 0})))
 
 
-def test_the_strict_readings_are_options(tmp_path: Path):
-    """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
+def test_the_strict_readings_can_be_chosen(tmp_path: Path):
+    """An honest abstention earns coverage and necessity by ``silence=refutes`` alone."""
     cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
     asked = cycle.format("Who designed the Ilva ferry?", "I don't know.")
     asked += cycle.format("What crosses the Osk?", "Boats cross the Osk.")
@@ -136,10 +140,10 @@ def test_the_strict_readings_are_options(tmp_path: Path):
     line = FERRY | {"trace": trace, "label": "Refuted"}
     path = write(tmp_path / "one.jsonl", [line])
     (plain,) = rows(score(path, *LEAN, "--format", "json"))
-    (refuted,) = rows(score(path, *LEAN, "--silence", "refutes", "--format", "json"))
+    (refuted,) = rows(score(path, *LEAN, *readings("silence=refutes"), "--format", "json"))
     assert (0.0, 0.0) == (plain["coverage"], plain["necessity"])
     assert (1.0, 0.5) == (refuted["coverage"], refuted["necessity"])
-    others = ("--grounding", "required", "--restating", "marked", "--abstention", "part")
+    others = readings("grounding=required", "restating=marked", "abstention=part")
     assert [plain] == rows(score(path, *LEAN, *others, "--format", "json"))
 
 
@@ -171,7 +175,7 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     words = (*LEAN, "--format", "json", "--judge-calls", recorded, "--out", tmp_path / "a.parquet")
     assert first == rows(score(file, *words))
     before = recorded.read_bytes()
-    fewer = ("--weight", "joint=0", "--necessity", "mean")
+    fewer = ("--weight", "joint=0", *readings("necessity=mean"))
     mean = rows(score(file, *LEAN, *fewer, "--format", "json", "--judge-calls", recorded))
     assert before == recorded.read_bytes(), "rulings are not written over"
     assert all(a["necessity"] <= b["necessity"] for a, b in zip(first, mean, strict=True))  # type: ignore[operator]
@@ -195,7 +199,8 @@ def test_what_is_switched_off_is_not_asked(file: Path):
     assert "(0 distinct calls)" in result.stderr
     assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
     assert pl.read_parquet(file.with_suffix(".judge_calls.parquet")).is_empty()
-    table = rows(score(file, *LEAN, "--labelled-share", "0", "--format", "json"))
+    lines = [json.loads(line) | {"label": None} for line in file.read_text("utf-8").splitlines()]
+    table = rows(score(write(file, lines), *LEAN, "--format", "json"))
     assert {(None, None)} == {(row["verification"], row["label"]) for row in table}
     assert None not in {row["total"] for row in table}
     assert {0.0, 1.0} == {row["coverage"] for row in table}, "agreement"
@@ -235,7 +240,6 @@ def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     assert list(bad) == [row["text"].encode("utf-8", "surrogateescape") for row in kept]
     assert ["claim", "evidence"] == [problem["field"] for problem in kept[0]["problems"]]
     assert 1 == pl.read_parquet(tmp_path / "traces.rewards.parquet").filter(reward="total").height
-    assert 0 == score(path, *LEAN, "--allow-unreadable").exit_code
     path.write_text(good, "utf-8")
     assert 0 == score(path, *LEAN).exit_code
     assert not (tmp_path / "traces.rejects.jsonl").exists(), "no list of an earlier run"

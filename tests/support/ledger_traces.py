@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from decomposerl.replies.abstention import abstains
+from decomposerl.rewards.settings import is_labelled
 from decomposerl.schemas import LABELS, VERDICTS
 from decomposerl.traces.citations import citations
 from decomposerl.traces.grammar import parse_trace, write_trace
@@ -96,9 +97,11 @@ def reward_entries(folder: Path) -> Mapping[str, Any]:
 
     Then the same with a judge whose rulings are mixed up, some of them missing.
     """
-    (folder / "traces.jsonl").write_text("".join(_lines()), "utf-8")
     readings = GIVEN["scored"]
-    entries = {name: _scored(folder, words) for name, words in readings.items()}
+    shares = {"half labelled": 0.5, "policy votes": 0.0}
+    entries = {
+        name: _scored(folder, words, shares.get(name, 1.0)) for name, words in readings.items()
+    }
     _scored(folder)  # the rulings of the default again
     calls = pl.read_parquet(folder / "traces.judge_calls.parquet")
     _mixed_up(calls).write_parquet(folder / "mixed.parquet")
@@ -108,14 +111,21 @@ def reward_entries(folder: Path) -> Mapping[str, Any]:
         "strict": f"{given} {readings['strict']}",
         "policy votes": f"{given} {readings['policy votes']}",
     }
-    entries |= {f"mixed rulings, {name}": _scored(folder, words) for name, words in mixed.items()}
+    entries |= {
+        f"mixed rulings, {name}": _scored(folder, words, shares.get(name, 1.0))
+        for name, words in mixed.items()
+    }
     return entries | {"judge calls": table(calls)}
 
 
-def _lines() -> Iterator[str]:
-    """The planted traces, and the awkward ones of one claim, as ``score`` reads them."""
+def _lines(share: float) -> Iterator[str]:
+    """The planted traces, and the awkward ones of one claim, as ``score`` reads them.
+
+    The claims of ``share`` keep their label.
+    """
     for one in planted_traces(claims=8):
-        yield one.line() + "\n"
+        label = one.label if is_labelled(one.claim, share) else None
+        yield json.dumps(json.loads(one.line()) | {"label": label}) + "\n"
     claim = {
         "claim": "Ada Holm built the mill in 1840.",
         "evidence": EVIDENCE,
@@ -124,12 +134,14 @@ def _lines() -> Iterator[str]:
     for number, (name, text) in enumerate(awkward().items()):
         if name not in {"lone surrogate", "many opened"}:
             values = claim | {"trace": text, "n_star": 2, "group": "awkward", "rollout": number}
+            values |= {} if is_labelled(claim["claim"], share) else {"label": None}
             yield pl.DataFrame([values]).write_ndjson()
 
 
-def _scored(folder: Path, words: str = "") -> dict[str, Any]:
+def _scored(folder: Path, words: str = "", share: float = 1.0) -> dict[str, Any]:
     """What ``decomposerl score`` writes: of each reward its rows by digest, and its mean."""
-    call(f"score traces.jsonl --allow-unreadable {words}")
+    (folder / "traces.jsonl").write_text("".join(_lines(share)), "utf-8")
+    call(f"score traces.jsonl {words}", (0, 3))
     frame = pl.read_parquet(folder / "traces.rewards.parquet")
     return {
         str(name): _reward(rows) for (name,), rows in frame.group_by("reward", maintain_order=True)

@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
-from threading import Thread
 from types import ModuleType
 from typing import Any
 
 from dagster_project.reward_server import RewardServer, RewardService
-from dagster_project.score import Scoring
 from decomposerl.judge.call import Judge
+from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from fault_server import replying
 from planted_traces.planting import PlantedTrace, planted_traces
@@ -44,30 +43,15 @@ def groups() -> list[list[PlantedTrace]]:
 
 def service(judge: Judge | None = None, **changes: Any) -> RewardService:  # noqa: ANN401 - its fields
     """A service of the rules, or of another judge."""
-    parts: Json = {"scoring": Scoring(), "embedder": BagOfWordsEmbedder()} | changes
-    if "settings" in changes:
-        parts["scoring"] = Scoring(parts.pop("settings"))
-    return RewardService(profile="embedded", judge=judge or RuleJudge(), **parts)
+    parts: Json = {"settings": RewardSettings(), "embedder": BagOfWordsEmbedder()} | changes
+    return RewardService(judge or RuleJudge(), **parts)
 
 
 @contextmanager
-def running(service: RewardService) -> Iterator[RewardServer]:
-    """A server on loopback."""
-    with RewardServer("127.0.0.1", 0, 4) as server:
-        thread = Thread(target=server.serve, args=(service,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
-            server.stop(0.1)
-
-
-@contextmanager
-def serving(service: RewardService) -> Iterator[str]:
-    """The URL of a server on loopback."""
-    with running(service) as server:
+def serving(service: RewardService, receive_s: float = 60.0) -> Iterator[str]:
+    """The URL of a server on loopback, whose clients have ``receive_s``."""
+    server = RewardServer("127.0.0.1", 0, receive_s)
+    with server.serving(service):
         yield server.url
 
 
