@@ -5,9 +5,9 @@ import polars as pl
 from decomposerl.reports.tables import markdown_table, one_line, text_table
 from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.format import CONDITIONS, conditions_met
-from decomposerl.traces.citations import citations
+from decomposerl.traces.grounding import quotes
 
-_NONE = "–"
+_NONE, _NOWHERE = "–", "nowhere in the evidence"
 _WIDEST = 100
 _HEAD = {
     "group": pl.String,
@@ -69,11 +69,9 @@ def _page(scored: RewardedBatch, index: int) -> str:
     for number, cycle in enumerate(rollout.trace.cycles):
         answer = cycle.answer
         lines += [f"  {number + 1}. {_short(cycle.question)}", f"     {_short(answer)}"]
-        for quote in citations(answer, rollout.evidence):
-            where = "nowhere in the evidence"
-            if quote.found_start is not None:
-                where = f"{quote.match} at characters {quote.found_start}..{quote.found_end}"
-            lines.append(f"     quotes {_short(answer[quote.start : quote.end])}: {where}")
+        for quoted, hit in quotes(answer, rollout.evidence):
+            where = "{1} at characters {0[0]}..{0[1]}".format(*hit) if hit else _NOWHERE
+            lines.append(f"     quotes {_short(answer[slice(*quoted)])}: {where}")
         for name, results in found.items():
             if number < len(results):
                 one = results[number]
