@@ -20,9 +20,8 @@ missing, are read all the same: a format that is paid for is one thing, what was
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 from decomposerl.replies.verdicts import read_verdict
 from decomposerl.schemas import LABELS, VERDICTS, WRITTEN
@@ -63,8 +62,11 @@ def parse_trace(text: str, labels: tuple[Verdict, ...] = LABELS) -> Trace:
     return Trace(
         blocks=tuple(blocks),
         faults=tuple(faults),
-        opening=_thought(blocks[:1]),
-        cycles=_cycles_of(blocks),
+        opening=_thought(blocks),
+        cycles=tuple(
+            Cycle(blocks[at].text, blocks[at + 1].text, _thought(blocks[at + 2 : at + 3]))
+            for at in _cycle_indices(blocks)
+        ),
         verdict=_verdict_of(blocks, labels),
         labels=labels,
     )
@@ -114,63 +116,13 @@ def _written(block: Block) -> str:
     return f"<{block.kind}>{block.text}" + (f"</{block.kind}>" if block.closed else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tag:
-    kind: BlockKind
+class _Tag(NamedTuple):
+    """A tag of the text; a stretch that is passed over has the kind None."""
+
+    kind: BlockKind | None
     closing: bool
     start: int
     end: int
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What has been read so far. ``opened`` is the tag of the block that is open."""
-
-    text: str
-    blocks: list[Block] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    opened: _Tag | None = None
-    position: int = 0  # where the text begins that no tag has claimed yet
-
-    def pass_to(self, position: int) -> None:
-        """Take the text up to ``position`` as outside, or as a block that is cut there."""
-        gap = self.text[self.position : position]
-        if self.opened is not None:
-            self._end_block(self.opened, position, position, closed=False)
-        elif gap.strip():
-            start = self.position + len(gap) - len(gap.lstrip())
-            self.add_fault("text_outside", start, self.position + len(gap.rstrip()))
-        self.position = position
-
-    def read(self, tag: _Tag) -> None:
-        if tag.closing and self.opened is not None and self.opened.kind == tag.kind:
-            self._end_block(self.opened, tag.start, tag.end, closed=True)
-        else:
-            self.pass_to(tag.start)
-            if tag.closing:
-                self.add_fault("stray_close", tag.start, tag.end)
-            else:
-                self.opened = tag
-        self.position = tag.end
-
-    def pass_over(self, start: int, end: int) -> None:
-        """Take a thought that quotes tags as text outside."""
-        self.pass_to(start)
-        self.add_fault("text_outside", start, end)
-        self.position = end
-
-    def _end_block(self, opened: _Tag, text_end: int, end: int, *, closed: bool) -> None:
-        inside = self.text[opened.end : text_end].strip()
-        self.blocks.append(Block(opened.kind, inside, opened.start, end, closed))
-        if not closed:
-            self.faults.append(Fault("unclosed", opened.start, end, opened.kind))
-        if not inside:
-            self.faults.append(Fault("empty", opened.start, end, opened.kind))
-        self.opened = None
-
-    def add_fault(self, kind: FaultKind, start: int, end: int) -> None:
-        detail = self.text[start : min(end, start + LONGEST_DETAIL)]
-        self.faults.append(Fault(kind, start, end, detail))
 
 
 def read_blocks(text: str, form: re.Pattern[str] = _EXACT) -> tuple[list[Block], list[Fault]]:
@@ -183,28 +135,57 @@ def read_blocks(text: str, form: re.Pattern[str] = _EXACT) -> tuple[list[Block],
     model before the trace (``_tags_of_native_thought``). Tags that are almost right are faults
     and otherwise plain text; closing tokens of a chat template at the end are no text.
     """
-    reading = _Reading(text)
+    blocks: list[Block] = []
+    faults: list[Fault] = []
+    opened: _Tag | None = None
+    position = 0  # where the text begins that no tag has claimed yet
+    last = _end_of(text)
+    for tag in (*_structure(text, form), _Tag(None, False, last, last)):
+        closed = opened is not None and tag.closing and tag.kind == opened.kind
+        gap = text[position : tag.start]
+        if opened is not None and opened.kind is not None:
+            end = tag.end if closed else tag.start
+            blocks.append(Block(opened.kind, gap.strip(), opened.start, end, closed))
+            if not closed:
+                faults.append(Fault("unclosed", opened.start, end, opened.kind))
+            if not gap.strip():
+                faults.append(Fault("empty", opened.start, end, opened.kind))
+        elif gap.strip():
+            start = position + len(gap) - len(gap.lstrip())
+            faults.append(_quoting("text_outside", text, start, position + len(gap.rstrip())))
+        if tag.closing and not closed:
+            faults.append(_quoting("stray_close", text, tag.start, tag.end))
+        if tag.kind is None and tag.end > tag.start:
+            faults.append(_quoting("text_outside", text, tag.start, tag.end))
+        opened = None if tag.closing or tag.kind is None else tag
+        position = tag.end
+    near = (match.span() for match in _NEAR.finditer(text) if not _EXACT.fullmatch(match[0]))
+    return blocks, [*faults, *(_quoting("malformed_tag", text, *span) for span in near)]
+
+
+def _quoting(kind: FaultKind, text: str, start: int, end: int) -> Fault:
+    """A fault whose detail is the text that stands there."""
+    return Fault(kind, start, end, text[start : min(end, start + LONGEST_DETAIL)])
+
+
+def _structure(text: str, form: re.Pattern[str]) -> Iterator[_Tag]:
+    """The tags of the text; a thought that quotes tags is one stretch that is passed over."""
     tags = [
         _Tag(cast("BlockKind", match[2].lower()), bool(match[1]), *match.span())
         for match in form.finditer(text)
     ]
     index = _tags_of_native_thought(text, tags)
     if index:
-        reading.pass_over(len(text) - len(text.lstrip()), tags[index - 1].end)
+        yield _Tag(None, False, len(text) - len(text.lstrip()), tags[index - 1].end)
     ends = _thought_ends(tags)
     while index < len(tags):
         end = ends[index]
         if end is not None and end > index + 1:
-            reading.pass_over(tags[index].start, tags[end].end)
+            yield _Tag(None, False, tags[index].start, tags[end].end)
             index = end
         else:
-            reading.read(tags[index])
+            yield tags[index]
         index += 1
-    reading.pass_to(_end_of(text))
-    for match in _NEAR.finditer(text):
-        if not _EXACT.fullmatch(match[0]):
-            reading.add_fault("malformed_tag", *match.span())
-    return reading.blocks, reading.faults
 
 
 def _end_of(text: str) -> int:
@@ -276,20 +257,11 @@ def _verdict(block: Block, labels: tuple[Verdict, ...]) -> Verdict | None:
 
 def _thought(following: Sequence[Block]) -> str | None:
     """The text of the first of ``following``, where that is a thought with text."""
-    thoughts = [block.text for block in following if block.kind == "think"]
-    return thoughts[0] or None if thoughts else None
-
-
-def _cycles_of(blocks: Sequence[Block]) -> tuple[Cycle, ...]:
-    """The complete question-answer pairs in order (the paper's n is their number)."""
-    return tuple(
-        Cycle(blocks[index].text, blocks[index + 1].text, _thought(blocks[index + 2 : index + 3]))
-        for index in _cycle_indices(blocks)
-    )
+    return next((one.text or None for one in following[:1] if one.kind == "think"), None)
 
 
 def _cycle_indices(blocks: Sequence[Block]) -> list[int]:
-    """Where the questions of complete cycles stand in ``blocks``.
+    """Where the questions of complete cycles stand in ``blocks`` (the paper's n is their number).
 
     An answer counts if it stands next after its question. One that the end of the text cuts
     does not: nobody should rule on half a sentence. One that another tag cuts does.
@@ -309,35 +281,32 @@ def _structure_faults(
     blocks: Sequence[Block], length: int, labels: tuple[Verdict, ...]
 ) -> Iterator[Fault]:
     """What is missing, misplaced or repeated. Something missing has no width, or all of it."""
-    indices = _cycle_indices(blocks)
-    yield from _pair_faults(blocks, set(indices))
-    yield from _verdict_faults(blocks, length, labels)
-    if _thought(blocks[:1]) is None:
+    cycles = _cycle_indices(blocks)
+    complete = set(cycles)
+    asked: set[str] = set()
+    before = ""  # the text of the question right before the block
+    for index, block in enumerate(blocks):
+        question = block.text if block.kind == "question" else ""
+        if question and index not in complete:
+            yield Fault("unanswered", block.start, block.end)
+        if question in asked:
+            yield Fault("repeated_question", block.start, block.end)
+        if block.kind == "answer" and not before:
+            yield Fault("answer_without_question", block.start, block.end)
+        asked |= {question} - {""}
+        before = question
+    if not asked:
+        yield Fault("no_question", 0, length)
+    if len(cycles) < FEWEST_CYCLES:
+        yield Fault("too_few_cycles", 0, length, str(len(cycles)))
+    if _thought(blocks) is None:
         start = blocks[0].start if blocks else 0
         yield Fault("no_opening_thought", start, start)
-    if not any(block.kind == "question" and block.text for block in blocks):
-        yield Fault("no_question", 0, length)
-    if len(indices) < FEWEST_CYCLES:
-        yield Fault("too_few_cycles", 0, length, str(len(indices)))
-    for index in indices:
+    for index in cycles:
         if _thought(blocks[index + 2 : index + 3]) is None:
             end = blocks[index + 1].end
             yield Fault("no_thought_after_answer", end, end)
-
-
-def _pair_faults(blocks: Sequence[Block], indices: set[int]) -> Iterator[Fault]:
-    seen: set[str] = set()
-    for index, block in enumerate(blocks):
-        if block.kind == "question" and block.text:
-            if index not in indices:
-                yield Fault("unanswered", block.start, block.end)
-            if block.text in seen:
-                yield Fault("repeated_question", block.start, block.end)
-            seen.add(block.text)
-        if block.kind == "answer":
-            before = blocks[index - 1] if index else None
-            if before is None or before.kind != "question" or not before.text:
-                yield Fault("answer_without_question", block.start, block.end)
+    yield from _verdict_faults(blocks, length, labels)
 
 
 def _verdict_faults(
@@ -345,14 +314,14 @@ def _verdict_faults(
 ) -> Iterator[Fault]:
     verdicts = [block for block in blocks if block.kind == "verification"]
     closed = [block for block in verdicts if block.closed]
-    if not closed:
-        yield Fault("no_verdict", length, length)
     for block in verdicts[1:]:
         yield Fault("several_verdicts", block.start, block.end)
     for block in closed:
         if _verdict(block, labels) is None:
             detail = block.text[:LONGEST_DETAIL]
             yield Fault("unknown_verdict", block.start, block.end, detail)
-    after = [block for block in blocks if closed and block.start >= closed[0].end]
-    if after:
-        yield Fault("not_last", after[0].start, after[-1].end)
+    if not closed:
+        yield Fault("no_verdict", length, length)
+    elif blocks[-1].start >= closed[0].end:
+        after = next(block for block in blocks if block.start >= closed[0].end)
+        yield Fault("not_last", after.start, blocks[-1].end)

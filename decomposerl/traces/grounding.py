@@ -1,11 +1,14 @@
-"""What an answer rests on in the evidence, and whether the evidence says otherwise.
+"""What an answer quotes of the evidence and rests on, and whether the evidence says otherwise.
 
-Takes an answer with its question and the evidence; gives stretches and sentences of the evidence,
-word for word, and the answer's status.
+Takes an answer with its question and the evidence; gives stretches of both, by their character
+offsets, and the answer's status. A quotation is found as it is or but for spelling (letter case,
+accents, white space, quote marks, dashes, invisible characters); a changed word makes it another.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -13,7 +16,6 @@ from typing import Literal, NamedTuple
 from decomposerl.replies.abstention import abstains
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
-from decomposerl.traces.citations import citations
 
 AnswerStatus = Literal["quotes_evidence", "abstained", "contradicted", "not_in_evidence", "unknown"]
 GroundMatch = Literal["exact", "normalised", "near"]
@@ -21,52 +23,59 @@ Span = tuple[int, int]
 
 MOST_SENTENCES = 3
 """Most sentences of one answer."""
+MOST_QUOTATIONS = 64
+LONGEST_QUOTATION = 2_000
+"""Characters. Marks further apart than this are a stray pair."""
+_MOST_HITS = 1_000  # of a quotation: a hostile pair of texts can agree almost everywhere
 _LEAST_SHARE = 0.5
-_SHORT = 3
-"""Content words below which an answer is read together with its question."""
-_TELLING = 2
-"""Content words of a sentence that is not repeated by chance."""
-_TELLING_LETTERS = 3
-"""Letters or digits of a word that is not found by chance."""
-_ABOUT_THE_SAME = 0.6
-"""Least share of question and answer in a sentence whose number can contradict the answer."""
-_DENIES = 0.75
-"""Least share of a negated answer in a sentence that states the contrary."""
+_SHORT = 3  # content words below which an answer is read together with its question
+_TELLING = 2  # content words of a sentence that is not repeated by chance
+_TELLING_LETTERS = 3  # letters or digits of a word that is not found by chance
+# Least share of question and answer in a sentence whose number can contradict the answer, and of a
+# negated answer in a sentence that states the contrary.
+_SAME_TOPIC, _DENIED = 0.6, 0.75
 _NOT_DENIED = re.compile(
     r"(?:\bnot|n['’]t)\s+(?:only|just|merely)\b|(?:\bnot|n['’]t)\b.*\b(?:until|before)\b",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
+# Stems of a bare yes, no or verdict, which no words of the evidence bear out.
 _BARE = parse(
     "yes no true false correct incorrect right wrong indeed support supports supported refute "
     "refutes refuted claim statement answer verdict evidence enough insufficient information info"
 ).content
-"""Stems of a bare yes, no or verdict, which no words of the evidence bear out."""
 _LEAD = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect)\b[\s,.:;!–—-]*", re.IGNORECASE)
 
+# A mark that can open, by what closes it. A straight mark opens before a letter and not after
+# one (5" is inches, dogs' is a genitive), and closes the other way round.
+# The shortened words that begin with a mark ('tis, '90s) open nothing.
+_OPENING = re.compile(
+    r"(?<!\w)(?:\"|'(?!(?:\d\ds?|tis|twas|em|til|cause|n)\b))(?=\S)|[“„«‘]", re.IGNORECASE
+)
+_CLOSING = {
+    '"': re.compile(r'(?<=\S)"(?!\w)'),
+    "'": re.compile(r"(?<=\S)'(?!\w)"),
+    "“": re.compile("[”“]"),
+    "„": re.compile("[“”]"),
+    "«": re.compile("»"),
+    "‘": re.compile(r"’(?!\w)"),
+}
+_ALIKE = dict.fromkeys(map(ord, '"“”„‟«»‘’‚‛‹›ʼ`´′″'), "'")
+_ALIKE |= dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
+_EDGES = " '.,;:!?-()[]…*_"
+_WORD_GOES_ON = re.compile(r"[^\W_]{2}")
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+
+class Ground(NamedTuple):
     """A stretch of the evidence behind an answer, and the words of the answer that it bears out.
 
-    Both are character offsets ``(start, end)``; ``answer`` is None where it cannot be located.
-    ``match`` is near where only numbers and most words agree. ``place`` is the number of the
-    (first) sentence in the evidence, from 0.
+    Both are character offsets ``(start, end)``. ``match`` is near where only numbers and most
+    words agree.
     """
 
-    answer: Span | None
     evidence: Span
+    answer: Span
     match: GroundMatch
-    place: int
-
-
-class _Placed(NamedTuple):
-    """A sentence of the evidence, its offsets, and its words with a space at both ends."""
-
-    sentence: Sentence
-    start: int
-    end: int
-    spaced: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,13 @@ class GroundedAnswer:
 
     status: AnswerStatus
     grounds: tuple[Ground, ...]
+
+
+class _Placed(NamedTuple):
+    """A sentence of a text, with its offsets."""
+
+    words: Sentence
+    span: Span
 
 
 @lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
@@ -91,9 +107,10 @@ def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer
     if not evidence.strip() or not says_something(answer):
         return GroundedAnswer("unknown", ())
     found = grounds(question, answer, evidence)
-    against = _against(question, answer, evidence, found)
-    if against:
-        return GroundedAnswer("contradicted", against)
+    if all(one.match == "near" for one in found):  # what quotes its source does not deny it
+        against = tuple(dict.fromkeys(_against(question, answer, evidence)))
+        if against:
+            return GroundedAnswer("contradicted", against)
     return GroundedAnswer("quotes_evidence" if found else "not_in_evidence", found)
 
 
@@ -110,14 +127,18 @@ def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ..
     """
     if not says_something(answer):
         return ()
-    sentences = _placed(evidence)
-    places = {
-        place
-        for ground in grounds(question, answer, evidence)
-        for place, (_, first, last, _) in enumerate(sentences)
-        if first < ground.evidence[1] and ground.evidence[0] < last
-    }
-    return tuple(sentences[place].sentence.text for place in sorted(places)[:MOST_SENTENCES])
+    stretches = [ground.evidence for ground in grounds(question, answer, evidence)]
+    touched = (
+        evidence[start:end]
+        for start, end in sentence_spans(evidence)
+        if any(first < end and start < last for first, last in stretches)
+    )
+    return tuple(touched)[:MOST_SENTENCES]
+
+
+def sentence_spans(evidence: str) -> tuple[Span, ...]:
+    """Character offsets of the evidence's sentences, in order."""
+    return tuple(sentence.span for sentence in _sentences(evidence))
 
 
 def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
@@ -129,109 +150,148 @@ def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
     together with its question, and the sentence must hold all of the answer: word for word, or with
     a quarter of the words of both.
     """
-    repeated, rest = _repeated(answer, evidence)
-    others = _quoted(rest, answer, evidence) or list(_nearest(question, rest, answer, evidence))
-    return tuple(sorted({*repeated, *others}, key=lambda one: (one.evidence, one.answer or ())))
+    repeated: list[Ground] = []
+    rest = list(answer)
+    for sentence in _sentences(evidence):
+        start, end = sentence.span
+        if len(sentence.words.content) >= _TELLING:
+            for place in _hits(evidence[start:end], answer):
+                if answer[max(0, place[0] - 1) : place[0]].strip():
+                    continue  # behind a mark it is a quotation
+                exact = answer[slice(*place)] == evidence[start:end]
+                repeated.append(Ground((start, end), place, "exact" if exact else "normalised"))
+                rest[slice(*place)] = "\n" * (place[1] - place[0])
+    others = "".join(rest)
+    quoted = [Ground(hit[0], place, hit[1]) for place, hit in quotes(others, evidence) if hit]
+    return tuple(sorted({*repeated, *(quoted or _nearest(question, others, evidence))}))
 
 
-def _quoted(rest: str, answer: str, evidence: str) -> list[Ground]:
-    """What the quotations in ``rest`` of the answer stand for."""
-    matches: dict[str, GroundMatch] = {"exact": "exact", "normalised": "normalised"}
-    found = []
-    for one in citations(rest, evidence):
-        if one.found_start is None or one.found_end is None:
-            continue
-        places = (place for place, it in enumerate(_placed(evidence)) if one.found_start < it.end)
-        span = _located(rest[one.start : one.end], answer)
-        stretch, match = (one.found_start, one.found_end), matches.get(one.match, "near")
-        found.append(Ground(span, stretch, match, next(places, 0)))
-    return found
+def quotes(answer: str, evidence: str) -> Iterator[tuple[Span, tuple[Span, GroundMatch] | None]]:
+    """The first ``MOST_QUOTATIONS`` quotations of an answer, each with its place in the evidence.
+
+    The place begins and ends at the edge of a word; None where the evidence does not have it.
+    """
+    for start, end in quotations(answer)[:MOST_QUOTATIONS]:
+        quotation = answer[start:end]
+        places = list(_hits(quotation, evidence)) or list(_hits(quotation, evidence, _EDGES))
+        exact = [place for place in places if evidence[slice(*place)] == quotation]
+        match: GroundMatch = "exact" if exact else "normalised"
+        yield (start, end), ((exact or places)[0], match) if places else None
 
 
-def _repeated(answer: str, evidence: str) -> tuple[list[Ground], str]:
-    """The sentences that the answer repeats, white space apart, and its other words."""
-    rest = f" {' '.join(answer.split())} "
-    found = []
-    for place, (one, start, end, text) in enumerate(_placed(evidence)):
-        if len(one.content) >= _TELLING and text in rest:
-            span = _located(text.strip(), answer)
-            exact = span is not None and answer[slice(*span)] == one.text
-            found.append(Ground(span, (start, end), "exact" if exact else "normalised", place))
-            rest = rest.replace(text, " \n ")
-    return found, rest
+def quotations(text: str) -> list[Span]:
+    """Offsets ``(start, end)`` of each quotation's inside, trimmed, in order.
+
+    They do not overlap, and each holds a letter or a digit. Linear in the text, up to a
+    logarithm; never raises.
+    """
+    closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
+    spans: list[Span] = []
+    index = 0
+    while opening := _OPENING.search(text, index):
+        ends, index = closing[opening[0]], opening.end()
+        nearest = bisect_left(ends, index)
+        if nearest < len(ends) and ends[nearest] - index <= LONGEST_QUOTATION:
+            inside = text[index : ends[nearest]]
+            start = index + len(inside) - len(inside.lstrip())
+            if any(map(str.isalnum, inside)):
+                spans.append((start, start + len(inside.strip())))
+            index = ends[nearest] + 1
+    return spans
 
 
-def _located(part: str, text: str) -> Span | None:
-    """Where ``part``, whose white space may differ, stands in ``text``."""
-    start = text.find(part)
-    if start >= 0:
-        return start, start + len(part)
-    found = re.search(r"\s+".join(map(re.escape, part.split())), text) if part.strip() else None
-    return None if found is None else found.span()
+def _hits(part: str, text: str, edges: str = " ") -> Iterator[Span]:
+    """Where a part stands in a text but for spelling, with no word cut at either end.
 
-
-def _nearest(question: str, rest: str, answer: str, evidence: str) -> Iterator[Ground]:
-    """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
-    index = _placed(evidence)
-    asked = _read(question).content
-    for text in dict.fromkeys(split_sentences(_LEAD.sub("", rest))):
-        said = _read(text)
-        if not said.content:
-            continue
-        short = len(said.content) < _SHORT
-        required = said.content if short else said.numbers
-        wanted = said.content | asked if short else said.content
-        scores = [
-            len(wanted & one.content) / len(wanted) if required <= one.content else 0.0
-            for one, _, _, _ in index
-        ]
-        best = max(range(len(scores)), key=lambda place: scores[place], default=-1)
-        if best < 0:
+    ``edges`` are left out at the ends of the part. The hits do not overlap.
+    """
+    (wanted, _), (whole, places) = _spelling(part), _spelling(text)
+    wanted = wanted.strip(edges)
+    start = whole.find(wanted) if wanted else -1
+    for _ in range(_MOST_HITS):
+        if start < 0:
             return
-        near = scores[best] >= (_LEAST_SHARE / 2 if short else _LEAST_SHARE)
-        if near or (short and _verbatim(said, index[best].sentence)):
-            _, start, end, _ = index[best]
-            yield Ground(_located(text, answer), (start, end), "near", best)
+        end = next_start = start + len(wanted)
+        if _WORD_GOES_ON.search(whole[max(0, start - 1) : start + 1]) or _WORD_GOES_ON.search(
+            whole[end - 1 : end + 1]
+        ):
+            next_start = start + 1
+        else:
+            yield places[start], places[end - 1] + 1
+        start = whole.find(wanted, next_start)
 
 
-def _verbatim(said: Sentence, sentence: Sentence) -> bool:
-    """Whether a sentence has the answer's content words in a row; a small number is chance."""
-    telling = any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
-    return telling and f" {' '.join(said.stems)} " in f" {' '.join(sentence.stems)} "
+@lru_cache(maxsize=64)  # the answers on one document come together
+def _spelling(text: str) -> tuple[str, list[int]]:
+    """A text in small letters without accents, with one quote mark, dash and space.
+
+    Then where each of its characters stands in the original.
+    """
+    form, places = list[str](), list[int]()
+    for place, letter in enumerate(map(_plain, text.translate(_ALIKE))):
+        if letter and not (letter == " " and form[-1:] == [" "]):
+            form.append(letter)
+            places.append(place)
+    return "".join(form), places
 
 
-def _against(
-    question: str, answer: str, evidence: str, found: Sequence[Ground]
-) -> tuple[Ground, ...]:
-    """The sentences that contradict a sentence of the answer; none where it quotes its source."""
-    if any(one.match != "near" for one in found):
-        return ()
-    asked = _read(question)
-    against = []
-    for text in dict.fromkeys(split_sentences(_LEAD.sub("", answer))):
-        said = _read(text)
-        place = _other_number(asked, said, evidence)
-        if place < 0:
-            place = _denied(said, evidence)
-        if place >= 0:
-            _, start, end, _ = _placed(evidence)[place]
-            against.append(Ground(_located(text, answer), (start, end), "near", place))
-    return tuple(dict.fromkeys(against))
+@lru_cache(maxsize=8192)
+def _plain(letter: str) -> str:
+    """The small letter without accents, or nothing where there is nothing to see."""
+    if letter.isspace():
+        return " "
+    if unicodedata.category(letter) in {"Mn", "Cf"}:
+        return ""
+    form = unicodedata.normalize("NFKD", letter.lower())
+    return form[0] if all(map(unicodedata.combining, form[1:])) else letter
 
 
-def _other_number(asked: Sentence, said: Sentence, evidence: str) -> int:
-    """The place of the sentence about the same thing with other numbers of the same kind, or -1."""
-    own = said.numbers - asked.numbers
-    topic = (said.content | asked.content) - said.numbers - asked.numbers
-    if not own or not topic or own & _numbers(evidence):
-        return -1
-    best, most = -1, _ABOUT_THE_SAME
-    for place, (one, _, _, _) in enumerate(_placed(evidence)):
-        share = len(topic & one.content) / len(topic)
-        better = share > most or (share == most and best < 0)
-        if better and _alike(own, one.numbers - asked.numbers):
-            best, most = place, share
-    return best
+def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
+    """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
+    asked = _read(question).content
+    for said, place in _placed(_without_lead(rest)):
+        short = len(said.content) < _SHORT
+        required, wanted = said.numbers, said.content
+        if short:
+            required, wanted = said.content, said.content | asked
+        shares = [_share(wanted, words, required) for words, _ in _sentences(evidence)]
+        if not shares or not said.content:
+            continue
+        words, stretch = _sentences(evidence)[shares.index(max(shares))]
+        # A small number in a row of words is chance.
+        telling = short and any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
+        verbatim = f" {' '.join(said.stems)} " in f" {' '.join(words.stems)} "
+        near = max(shares) >= (_LEAST_SHARE / 2 if short else _LEAST_SHARE)
+        if near or (telling and verbatim):
+            yield Ground(stretch, place, "near")
+
+
+def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
+    """For each sentence of the answer the one that contradicts it most, if one does."""
+    asked, source = _read(question), _sentences(evidence)
+    for said, place in _placed(_without_lead(answer)):
+        own = said.numbers - asked.numbers
+        topic = (said.content | asked.content) - said.numbers - asked.numbers
+        known = any(own & words.numbers for words, _ in source)
+        denies = said.negated and len(said.content) >= _TELLING
+        denies = denies and not _NOT_DENIED.search(said.text)
+        conflicts = [
+            0.0 if known else _share(topic, words) * _alike(own, words.numbers - asked.numbers)
+            for words, _ in source
+        ]
+        denials = [
+            _share(said.content, words, said.numbers) * (denies and not words.negated)
+            for words, _ in source
+        ]
+        for shares, least in ((conflicts, _SAME_TOPIC), (denials, _DENIED)):
+            if max(shares, default=0.0) >= least:
+                yield Ground(source[shares.index(max(shares))].span, place, "near")
+                break
+
+
+def _share(stems: frozenset[str], words: Sentence, required: frozenset[str] = frozenset()) -> float:
+    """The share of stems that a sentence has; none where it lacks a required one."""
+    return len(stems & words.content) / len(stems) if stems and required <= words.content else 0.0
 
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
@@ -240,39 +300,23 @@ def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
     return not kinds[0].isdisjoint(kinds[1])
 
 
-def _denied(said: Sentence, evidence: str) -> int:
-    """The place of the sentence that states what a negated one denies, or -1."""
-    if not said.negated or len(said.content) < _TELLING or _NOT_DENIED.search(said.text):
-        return -1
-    shares = [
-        0.0
-        if one.negated or not said.numbers <= one.numbers
-        else len(said.content & one.content) / len(said.content)
-        for one, _, _, _ in _placed(evidence)
-    ]
-    best = max(range(len(shares)), key=lambda place: shares[place], default=-1)
-    return best if best >= 0 and shares[best] >= _DENIES else -1
+def _without_lead(answer: str) -> str:
+    """The answer with white space in the place of a yes or no that opens it."""
+    lead = _LEAD.match(answer)
+    return " " * lead.end() + answer[lead.end() :] if lead else answer
 
 
 _read = lru_cache(maxsize=1024)(parse)
 
 
-def sentence_spans(evidence: str) -> tuple[Span, ...]:
-    """Character offsets of the evidence's sentences, in order."""
-    return tuple((start, end) for _, start, end, _ in _placed(evidence))
-
-
-@lru_cache(maxsize=16)  # the answers on one document come together
-def _placed(evidence: str) -> tuple[_Placed, ...]:
-    """The parsed sentences, which the splitter only trims."""
+def _placed(text: str) -> tuple[_Placed, ...]:
+    """The parsed sentences of a text, which the splitter only trims."""
     placed, position = [], 0
-    for text in split_sentences(evidence):
-        start = evidence.index(text, position)
-        position = start + len(text)
-        placed.append(_Placed(parse(text), start, position, f" {' '.join(text.split())} "))
+    for sentence in split_sentences(text):
+        start = text.index(sentence, position)
+        position = start + len(sentence)
+        placed.append(_Placed(parse(sentence), (start, position)))
     return tuple(placed)
 
 
-@lru_cache(maxsize=16)
-def _numbers(evidence: str) -> frozenset[str]:
-    return frozenset().union(*(one.numbers for one, _, _, _ in _placed(evidence)))
+_sentences = lru_cache(maxsize=16)(_placed)  # of the evidence, which answers share

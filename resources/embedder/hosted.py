@@ -47,7 +47,7 @@ class HostedEmbedder:
     ``base_url`` ends in ``/v1``; ``key`` may be a function. ``revision`` is of the weights behind
     your own endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within
     a call). ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch
-    has at most ``batch_items`` texts, about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
+    has at most ``batch_items`` texts, about ``batch_tokens`` tokens; at most ``in_flight`` at once.
     """
 
     base_url: str

@@ -40,9 +40,8 @@ from decomposerl.text.clauses import checks_of
 from decomposerl.text.numbers import lists_more
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import parse
-from decomposerl.traces.citations import citations, quotations
 from decomposerl.traces.grammar import parse_trace
-from decomposerl.traces.grounding import grounded_answer
+from decomposerl.traces.grounding import grounded_answer, quotations, quotes
 from decomposerl.traces.records import json_object, safe_name
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
@@ -134,8 +133,8 @@ def of_two_texts() -> dict[str, Reader]:
         "read_truths": lambda text: read_truths(text, ["Born(Ada)"]),
         "best_overlap, claim": lambda text: best_overlap(text, TEXT),
         "best_overlap, evidence": lambda text: best_overlap(TEXT, text),
-        "citations, answer": lambda text: citations(text, TEXT),
-        "citations, evidence": lambda text: citations(TEXT, text),
+        "quotes, answer": lambda text: list(quotes(text, TEXT)),
+        "quotes, evidence": lambda text: list(quotes(TEXT, text)),
         "grounded_answer, question": lambda text: grounded_answer(text, TEXT, TEXT),
         "grounded_answer, answer": lambda text: grounded_answer(ASKED, text, TEXT),
         "grounded_answer, evidence": lambda text: grounded_answer(ASKED, TEXT, text),

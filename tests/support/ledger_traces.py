@@ -14,9 +14,8 @@ import polars as pl
 from decomposerl.replies.abstention import abstains
 from decomposerl.rewards.settings import is_labelled
 from decomposerl.schemas import LABELS, VERDICTS
-from decomposerl.traces.citations import citations
 from decomposerl.traces.grammar import parse_trace, write_trace
-from decomposerl.traces.grounding import grounded_answer, sentences_behind
+from decomposerl.traces.grounding import grounded_answer, quotes, sentences_behind
 from decomposerl.traces.trace import Trace, Verdict
 from ledger import UnavailableError, digest, table
 from ledger_inputs import INPUTS, call
@@ -82,14 +81,14 @@ def _outline(trace: Trace) -> str:
 
 
 def _grounds(question: str, answer: str) -> list[Any]:
-    """An answer's status, the sentences behind it, and its citations."""
+    """An answer's status, the sentences behind it, and its quotations."""
     found = grounded_answer(question, answer, EVIDENCE)
-    spans = [[one.evidence, one.answer or ()] for one in found.grounds]
-    cited = [
-        f"{one.match} {one.start}:{one.end} at {one.found_start}:{one.found_end}"
-        for one in citations(answer, EVIDENCE)
+    spans = [[one.evidence, one.answer] for one in found.grounds]
+    quoted = [
+        f"{hit[1]} {start}:{end} at {hit[0][0]}:{hit[0][1]}" if hit else f"missing {start}:{end}"
+        for (start, end), hit in quotes(answer, EVIDENCE)
     ]
-    return [found.status, spans, sentences_behind(question, answer, EVIDENCE), cited]
+    return [found.status, spans, sentences_behind(question, answer, EVIDENCE), quoted]
 
 
 def reward_entries(folder: Path) -> Mapping[str, Any]:

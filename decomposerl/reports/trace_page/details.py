@@ -93,7 +93,7 @@ def _cycles(item: TraceItem, answers: Grounded) -> Iterator[dict[str, Any]]:
             "status": found.status,
             "spans": [
                 {
-                    "answer": None if one.answer is None else _moved(one.answer, to_answer),
+                    "answer": _moved(one.answer, to_answer),
                     "evidence": _moved(one.evidence, to_evidence),
                     "match": one.match,
                 }
