@@ -278,10 +278,6 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         board = boards.leaderboard(whole, systems, list(names), runs)
         text = board_pages.leaderboard_page(board, names, markdown=True)
         metadata = {
-            **{
-                name: dg.MetadataValue.md(table)
-                for name, table in board_pages.boards_unfolded(board, names).items()
-            },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
             "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
@@ -310,11 +306,8 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         limited = {cell for cell, status in runs.items() if status == LIMITED}
         predictions, doubtful = files.predictions(), files.doubtful()
         frame = compare_systems(files.claims(), predictions, config, limited, doubtful)
-        metadata = {
-            "clearest": dg.MetadataValue.md(board_pages.comparison_unfolded(frame)),
-            "comparison": folded(board_pages.comparison_markdown(frame)),
-        }
-        return stage.table(frame, metadata)
+        shown = folded(board_pages.comparison_markdown(frame))
+        return stage.table(frame, {"comparison": shown})
 
     return comparison
 
