@@ -1,11 +1,10 @@
 """The evaluation (paper, section 4): predictions and scores of every system, the leaderboard.
 
 ``predictions/<benchmark>`` and ``scores/<benchmark>`` have one partition per system; scoring again
-makes no model calls. Derived test sets (``evaluation.scored_claims``) have both, and a column of
-the leaderboard. ``calibrations`` is the reliability of a system's confidence on a dev split: claims
-of the silver-decomposed pool that are in no training set. The fit is stored next to the asset's
-table as ``<system>.json``; later predictions have ``confidence_calibrated``. ``leaderboard`` and
-``comparison`` use everything on disk, from any run.
+makes no model calls. ``calibrations`` is the reliability of a system's confidence on a dev split:
+claims of the silver-decomposed pool that are in no training set. The fit is stored next to the
+asset's table as ``<system>.json``; later predictions have ``confidence_calibrated``.
+``leaderboard`` and ``comparison`` use everything on disk, from any run.
 
 Checks read the tables on disk, not the metadata of a run. Scores have no lower bound.
 """
@@ -25,7 +24,7 @@ from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
-from decomposerl.evaluation.scored_claims import classes_of, derived_from, evaluation_subset
+from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports import leaderboard_report as board_pages
@@ -41,7 +40,6 @@ from resources.evaluation.results_folder import (
     EvaluationFiles,
     read_doubtful,
     read_required,
-    read_test_claims,
     subset_status,
     with_sample_note,
 )
@@ -114,22 +112,19 @@ def evaluation_assets(
     """
     names = {benchmark.name: benchmark.title for benchmark in benchmarks}
     parts = system_partitions(systems, last)
-    derived = derived_from(names)
-    bases = {name: name for name in names} | {name: test.base for name, test in derived.items()}
-    titles = names | {name: test.title for name, test in derived.items()}
-    predicted = [_predictions(name, base, systems, parts, pool) for name, base in bases.items()]
-    scored = [_scores(name, base, parts) for name, base in bases.items()]
-    boards = [_leaderboard(titles, systems), _comparison(names, systems)]
+    predicted = [_predictions(name, systems, parts, pool) for name in names]
+    scored = [_scores(name, parts) for name in names]
+    boards = [_leaderboard(names, systems), _comparison(names, systems)]
     return [*predicted, *scored, *boards, _calibrations(systems, parts, pool)]
 
 
 def _predictions(
-    name: str, base: str, systems: Sequence[System], parts: _Parts, pool: str | None
+    name: str, systems: Sequence[System], parts: _Parts, pool: str | None
 ) -> dg.AssetsDefinition:
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
+        deps=[dg.AssetKey(["benchmark", name]), "calibrations", policy_dep(systems)],
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
@@ -144,7 +139,7 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        claims = read_test_claims(data_folder, name)
+        claims = read_required(data_folder, f"benchmark/{name}")
         subset = evaluation_subset(claims, config.limit)
         third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
@@ -229,11 +224,11 @@ def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
         )
 
 
-def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
+def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
     @dg.asset(
         key=["scores", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
+        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", name])],
         group_name=_GROUP,
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, overall and by slice.",
@@ -246,7 +241,7 @@ def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
         predictions, run = read_required(data_folder, key), data_folder.run(key)
         status, entry = run["status"], run.get("entry") or ""  # an earlier run may lack it
         stage = StageRecorder(context, config, part=context.partition_key, entry=entry)
-        claims = evaluation_subset(read_test_claims(data_folder, name)).claims
+        claims = evaluation_subset(read_required(data_folder, f"benchmark/{name}")).claims
         classes = classes_of(claims["label"])
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
@@ -339,7 +334,7 @@ def evaluation_checks(
     parts = system_partitions(systems, last)
     per_benchmark = [
         check(name, parts)
-        for name in (*benchmarks, *derived_from(benchmarks))
+        for name in benchmarks
         for check in (_parse_rate, _every_claim, _label_balance)
     ]
     return [*per_benchmark, _no_leakage(benchmarks)]
@@ -377,7 +372,7 @@ def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
         """Each claim with label and evidence has one prediction, except in a limited run."""
         path = f"predictions/{name}/{context.partition_key}"
         predicted = data_folder.read(path, ["claim_id"])
-        usable = evaluation_subset(read_test_claims(data_folder, name)).claims
+        usable = evaluation_subset(read_required(data_folder, f"benchmark/{name}")).claims
         missing = usable.join(predicted, on="claim_id", how="anti").height
         unknown = predicted.join(usable, on="claim_id", how="anti").height
         limited = data_folder.run(path)["status"] == LIMITED

@@ -13,10 +13,8 @@ from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.leaderboard import EDITED, LIMITED, NOT_AVAILABLE, RunCoverage
 from decomposerl.evaluation.scored_claims import (
-    DERIVED,
     EvaluationSubset,
     classes_of,
-    derived_ids,
     evaluation_subset,
     without_dropped,
 )
@@ -52,28 +50,8 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
     return folder.read(key)
 
 
-def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
-    """The claims of a test set, or of one that is derived from it.
-
-    Raises:
-        ConfigError: it was not materialized yet.
-    """
-    derived = DERIVED.get(name)
-    if derived is None or folder.exists(f"benchmark/{name}"):
-        return read_required(folder, f"benchmark/{name}")
-    return derived.claims(read_required(folder, f"benchmark/{derived.base}"))
-
-
 def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
-    """The claims of a test set whose label its list doubts; empty where there is no list.
-
-    A derived test set has the list of its base.
-    """
-    derived = DERIVED.get(name)
-    if derived is not None and not folder.exists(f"benchmark/{name}"):
-        doubted = read_doubtful(folder, derived.base)
-        base = f"benchmark/{derived.base}"
-        return derived_ids(derived, folder.read(base), doubted) if doubted else doubted
+    """The claims of a test set whose label its list doubts; empty where there is no list."""
     key = f"doubtful/{name}"
     if not folder.exists(key):
         return frozenset()
@@ -88,7 +66,7 @@ def with_sample_note(
     These are the test sets of the bundled sample with scores, and those with three labels.
     """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
-    keys = {name: f"benchmark/{DERIVED[name].base if name in DERIVED else name}" for name in scored}
+    keys = {name: f"benchmark/{name}" for name in scored}
     for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
         names = [titles.get(name, name) for name, key in keys.items() if holds(folder, key)]
         page += (
