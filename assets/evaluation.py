@@ -9,7 +9,7 @@ asset's table as ``<system>.json``; later predictions have ``confidence_calibrat
 Checks read the tables on disk, not the metadata of a run. Scores have no lower bound.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -37,9 +37,11 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
-    EvaluationFiles,
+    current_predictions,
+    current_scores,
     read_doubtful,
     read_required,
+    run_statuses,
     subset_status,
     with_sample_note,
 )
@@ -210,11 +212,7 @@ def _calibrations(
 
 
 def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
-    """Refuse a system whose verdicts have no confidence; pass where none could be read yet.
-
-    Raises:
-        EvaluationError: verdicts were read, and none has a confidence.
-    """
+    """Refuse a system with verdicts of which none has a confidence."""
     parsed = trial.filter(parse_status="parsed")
     if parsed.height and not parsed["confidence_normalised"].count():
         raise EvaluationError(
@@ -267,8 +265,8 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        files = _evaluated(context, data_folder, names, systems, SCORES)
-        scores, runs = files.scores(), files.runs()
+        runs = _runs(context, data_folder, names, systems, SCORES)
+        scores = current_scores(data_folder, runs)
         whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
         board = boards.leaderboard(whole, systems, list(names), runs)
         text = board_pages.leaderboard_page(board, names, markdown=True)
@@ -296,32 +294,35 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         stage = StageRecorder(context, config)
         for key in config.against:
             system_named(key, systems)
-        files = _evaluated(context, data_folder, names, systems, PREDICTIONS)
-        runs = files.runs(PREDICTIONS)
-        limited = {cell for cell, status in runs.items() if status == LIMITED}
-        predictions, doubtful = files.predictions(), files.doubtful()
-        frame = compare_systems(files.claims(), predictions, config, limited, doubtful)
+        runs = _runs(context, data_folder, names, systems, PREDICTIONS)
+        on_disk = [name for name in names if data_folder.exists(f"benchmark/{name}")]
+        frame = compare_systems(
+            {name: data_folder.read(f"benchmark/{name}") for name in on_disk},
+            current_predictions(data_folder, runs),
+            config,
+            {cell for cell, status in runs.items() if status == LIMITED},
+            {name: read_doubtful(data_folder, name) for name in names},
+        )
         shown = folded(board_pages.comparison_markdown(frame))
         return stage.table(frame, {"comparison": shown})
 
     return comparison
 
 
-def _evaluated(
+def _runs(
     context: dg.AssetExecutionContext,
     folder: DataFolder,
-    names: Mapping[str, str],
+    names: Iterable[str],
     systems: Sequence[System],
     kind: str,
-) -> EvaluationFiles:
+) -> boards.RunCoverage:
     """What was evaluated; a warning names the runs of an earlier form of an entry."""
-    digests = {system.key: system.entry_digest for system in systems}
-    files = EvaluationFiles(folder, list(names), digests)
-    left = sorted(cell for cell, status in files.runs(kind).items() if status == boards.EDITED)
-    if left:
-        cells = "; ".join(f"{system} on {name}" for system, name in left)
+    runs = run_statuses(folder, kind, names, {one.key: one.entry_digest for one in systems})
+    edited = sorted(cell for cell, status in runs.items() if status == boards.EDITED)
+    if edited:
+        cells = "; ".join(f"{system} on {name}" for system, name in edited)
         context.log.warning(f"{board_pages.EDITED} {cells}")
-    return files
+    return runs
 
 
 def evaluation_checks(
@@ -332,18 +333,14 @@ def evaluation_checks(
     ``last`` as in ``evaluation_assets``.
     """
     parts = system_partitions(systems, last)
-    per_benchmark = [
-        check(name, parts)
-        for name in benchmarks
-        for check in (_parse_rate, _every_claim, _label_balance)
-    ]
+    per_benchmark = [check for name in benchmarks for check in _checks(name, parts)]
     return [*per_benchmark, _no_leakage(benchmarks)]
 
 
-def _parse_rate(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
-    key = dg.AssetKey(["predictions", name])
+def _checks(name: str, parts: _Parts) -> list[dg.AssetChecksDefinition]:
+    predictions = dg.AssetKey(["predictions", name])
 
-    @partitioned_check(parts, asset=key, name="parse_rate")
+    @partitioned_check(parts, asset=predictions, name="parse_rate")
     def parse_rate(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
@@ -359,13 +356,7 @@ def _parse_rate(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             | dict(status.value_counts(sort=True).iter_rows()),
         )
 
-    return parse_rate
-
-
-def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
-    key = dg.AssetKey(["predictions", name])
-
-    @partitioned_check(parts, asset=key, name="every_claim_once")
+    @partitioned_check(parts, asset=predictions, name="every_claim_once")
     def every_claim_once(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
@@ -381,7 +372,7 @@ def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             metadata={"missing": missing, "unknown": unknown, "limited": limited},
         )
 
-    return every_claim_once
+    return [parse_rate, every_claim_once, _label_balance(name, parts)]
 
 
 def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
@@ -401,7 +392,7 @@ def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             why = "the bundled sample is not published" if registered else "not registered"
             why = "not at all" if not rows or limited else why
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
-        share = registered.supported_share
+        share = None if registered.supported is None else registered.supported / registered.rows
         near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
         return dg.AssetCheckResult(
             passed=near and rows == registered.rows,
