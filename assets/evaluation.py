@@ -1,16 +1,15 @@
 """The evaluation (paper, section 4): predictions and scores of every system, the leaderboard.
 
 ``predictions/<benchmark>`` and ``scores/<benchmark>`` have one partition per system; scoring again
-makes no model calls. Derived test sets (``evaluation.scored_claims``) have both, and a column of
-the leaderboard. ``calibrations`` is the reliability of a system's confidence on a dev split: claims
-of the silver-decomposed pool that are in no training set. The fit is stored next to the asset's
-table as ``<system>.json``; later predictions have ``confidence_calibrated``. ``leaderboard`` and
-``comparison`` use everything on disk, from any run.
+makes no model calls. ``calibrations`` is the reliability of a system's confidence on a dev split:
+claims of the silver-decomposed pool that are in no training set. The fit is stored next to the
+asset's table as ``<system>.json``; later predictions have ``confidence_calibrated``.
+``leaderboard`` and ``comparison`` use everything on disk, from any run.
 
 Checks read the tables on disk, not the metadata of a run. Scores have no lower bound.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -25,7 +24,7 @@ from decomposerl.evaluation.calibration import fit_on_predictions
 from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
-from decomposerl.evaluation.scored_claims import classes_of, derived_from, evaluation_subset
+from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports import leaderboard_report as board_pages
@@ -38,10 +37,11 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
-    EvaluationFiles,
+    current_predictions,
+    current_scores,
     read_doubtful,
     read_required,
-    read_test_claims,
+    run_statuses,
     subset_status,
     with_sample_note,
 )
@@ -114,22 +114,19 @@ def evaluation_assets(
     """
     names = {benchmark.name: benchmark.title for benchmark in benchmarks}
     parts = system_partitions(systems, last)
-    derived = derived_from(names)
-    bases = {name: name for name in names} | {name: test.base for name, test in derived.items()}
-    titles = names | {name: test.title for name, test in derived.items()}
-    predicted = [_predictions(name, base, systems, parts, pool) for name, base in bases.items()]
-    scored = [_scores(name, base, parts) for name, base in bases.items()]
-    boards = [_leaderboard(titles, systems), _comparison(names, systems)]
+    predicted = [_predictions(name, systems, parts, pool) for name in names]
+    scored = [_scores(name, parts) for name in names]
+    boards = [_leaderboard(names, systems), _comparison(names, systems)]
     return [*predicted, *scored, *boards, _calibrations(systems, parts, pool)]
 
 
 def _predictions(
-    name: str, base: str, systems: Sequence[System], parts: _Parts, pool: str | None
+    name: str, systems: Sequence[System], parts: _Parts, pool: str | None
 ) -> dg.AssetsDefinition:
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["benchmark", base]), "calibrations", policy_dep(systems)],
+        deps=[dg.AssetKey(["benchmark", name]), "calibrations", policy_dep(systems)],
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
@@ -144,7 +141,7 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        claims = read_test_claims(data_folder, name)
+        claims = read_required(data_folder, f"benchmark/{name}")
         subset = evaluation_subset(claims, config.limit)
         third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
         opened = (system, data_folder, verifier, config.checkpoint, config.samples)
@@ -215,11 +212,7 @@ def _calibrations(
 
 
 def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
-    """Refuse a system whose verdicts have no confidence; pass where none could be read yet.
-
-    Raises:
-        EvaluationError: verdicts were read, and none has a confidence.
-    """
+    """Refuse a system with verdicts of which none has a confidence."""
     parsed = trial.filter(parse_status="parsed")
     if parsed.height and not parsed["confidence_normalised"].count():
         raise EvaluationError(
@@ -229,11 +222,11 @@ def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
         )
 
 
-def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
+def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
     @dg.asset(
         key=["scores", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
+        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", name])],
         group_name=_GROUP,
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, overall and by slice.",
@@ -246,7 +239,7 @@ def _scores(name: str, base: str, parts: _Parts) -> dg.AssetsDefinition:
         predictions, run = read_required(data_folder, key), data_folder.run(key)
         status, entry = run["status"], run.get("entry") or ""  # an earlier run may lack it
         stage = StageRecorder(context, config, part=context.partition_key, entry=entry)
-        claims = evaluation_subset(read_test_claims(data_folder, name)).claims
+        claims = evaluation_subset(read_required(data_folder, f"benchmark/{name}")).claims
         classes = classes_of(claims["label"])
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
@@ -272,16 +265,12 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        files = _evaluated(context, data_folder, names, systems, SCORES)
-        scores, runs = files.scores(), files.runs()
+        runs = _runs(context, data_folder, names, systems, SCORES)
+        scores = current_scores(data_folder, runs)
         whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
         board = boards.leaderboard(whole, systems, list(names), runs)
         text = board_pages.leaderboard_page(board, names, markdown=True)
         metadata = {
-            **{
-                name: dg.MetadataValue.md(table)
-                for name, table in board_pages.boards_unfolded(board, names).items()
-            },
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
             "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
@@ -305,35 +294,35 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         stage = StageRecorder(context, config)
         for key in config.against:
             system_named(key, systems)
-        files = _evaluated(context, data_folder, names, systems, PREDICTIONS)
-        runs = files.runs(PREDICTIONS)
-        limited = {cell for cell, status in runs.items() if status == LIMITED}
-        predictions, doubtful = files.predictions(), files.doubtful()
-        frame = compare_systems(files.claims(), predictions, config, limited, doubtful)
-        metadata = {
-            "clearest": dg.MetadataValue.md(board_pages.comparison_unfolded(frame)),
-            "comparison": folded(board_pages.comparison_markdown(frame)),
-        }
-        return stage.table(frame, metadata)
+        runs = _runs(context, data_folder, names, systems, PREDICTIONS)
+        on_disk = [name for name in names if data_folder.exists(f"benchmark/{name}")]
+        frame = compare_systems(
+            {name: data_folder.read(f"benchmark/{name}") for name in on_disk},
+            current_predictions(data_folder, runs),
+            config,
+            {cell for cell, status in runs.items() if status == LIMITED},
+            {name: read_doubtful(data_folder, name) for name in names},
+        )
+        shown = folded(board_pages.comparison_markdown(frame))
+        return stage.table(frame, {"comparison": shown})
 
     return comparison
 
 
-def _evaluated(
+def _runs(
     context: dg.AssetExecutionContext,
     folder: DataFolder,
-    names: Mapping[str, str],
+    names: Iterable[str],
     systems: Sequence[System],
     kind: str,
-) -> EvaluationFiles:
+) -> boards.RunCoverage:
     """What was evaluated; a warning names the runs of an earlier form of an entry."""
-    digests = {system.key: system.entry_digest for system in systems}
-    files = EvaluationFiles(folder, list(names), digests)
-    left = sorted(cell for cell, status in files.runs(kind).items() if status == boards.EDITED)
-    if left:
-        cells = "; ".join(f"{system} on {name}" for system, name in left)
+    runs = run_statuses(folder, kind, names, {one.key: one.entry_digest for one in systems})
+    edited = sorted(cell for cell, status in runs.items() if status == boards.EDITED)
+    if edited:
+        cells = "; ".join(f"{system} on {name}" for system, name in edited)
         context.log.warning(f"{board_pages.EDITED} {cells}")
-    return files
+    return runs
 
 
 def evaluation_checks(
@@ -344,18 +333,14 @@ def evaluation_checks(
     ``last`` as in ``evaluation_assets``.
     """
     parts = system_partitions(systems, last)
-    per_benchmark = [
-        check(name, parts)
-        for name in (*benchmarks, *derived_from(benchmarks))
-        for check in (_parse_rate, _every_claim, _label_balance)
-    ]
+    per_benchmark = [check for name in benchmarks for check in _checks(name, parts)]
     return [*per_benchmark, _no_leakage(benchmarks)]
 
 
-def _parse_rate(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
-    key = dg.AssetKey(["predictions", name])
+def _checks(name: str, parts: _Parts) -> list[dg.AssetChecksDefinition]:
+    predictions = dg.AssetKey(["predictions", name])
 
-    @partitioned_check(parts, asset=key, name="parse_rate")
+    @partitioned_check(parts, asset=predictions, name="parse_rate")
     def parse_rate(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
@@ -371,20 +356,14 @@ def _parse_rate(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             | dict(status.value_counts(sort=True).iter_rows()),
         )
 
-    return parse_rate
-
-
-def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
-    key = dg.AssetKey(["predictions", name])
-
-    @partitioned_check(parts, asset=key, name="every_claim_once")
+    @partitioned_check(parts, asset=predictions, name="every_claim_once")
     def every_claim_once(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
         """Each claim with label and evidence has one prediction, except in a limited run."""
         path = f"predictions/{name}/{context.partition_key}"
         predicted = data_folder.read(path, ["claim_id"])
-        usable = evaluation_subset(read_test_claims(data_folder, name)).claims
+        usable = evaluation_subset(read_required(data_folder, f"benchmark/{name}")).claims
         missing = usable.join(predicted, on="claim_id", how="anti").height
         unknown = predicted.join(usable, on="claim_id", how="anti").height
         limited = data_folder.run(path)["status"] == LIMITED
@@ -393,7 +372,7 @@ def _every_claim(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             metadata={"missing": missing, "unknown": unknown, "limited": limited},
         )
 
-    return every_claim_once
+    return [parse_rate, every_claim_once, _label_balance(name, parts)]
 
 
 def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
@@ -413,7 +392,7 @@ def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             why = "the bundled sample is not published" if registered else "not registered"
             why = "not at all" if not rows or limited else why
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
-        share = registered.supported_share
+        share = None if registered.supported is None else registered.supported / registered.rows
         near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
         return dg.AssetCheckResult(
             passed=near and rows == registered.rows,

@@ -6,7 +6,6 @@ import dagster as dg
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark, Source
-from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import Experiment
 from resources.store.parquet import DataFolder
@@ -33,7 +32,6 @@ def report_asset(
     experiments: Sequence[Experiment],
 ) -> dg.AssetsDefinition:
     """The asset over what may be in the data folder."""
-    derived = derived_from([one.name for one in benchmarks])
 
     @dg.asset(deps=list(_DEPS), group_name="report", kinds={"html"})
     @locked_asset
@@ -43,9 +41,8 @@ def report_asset(
         from resources.report.files import report_html_path, write_report
         from resources.report.inputs import ReportNames, read_report_data
 
-        titles = {one.name: one.title for one in derived.values()}
         runs = [one.name for one in experiments]
-        names = ReportNames(sources, benchmarks, systems, runs, titles)
+        names = ReportNames(sources, benchmarks, systems, runs)
         read = read_report_data(data_folder, names)
         sections = write_report(data_folder.path, read, config.traces)
         page = report_html_path(data_folder.path)

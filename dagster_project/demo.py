@@ -185,7 +185,7 @@ def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
     pattern = f"predictions/*/{system}.parquet"
     for path in sorted(folder.path.glob(pattern)):
         name = path.parent.name
-        if folder.exists(f"benchmark/{name}"):  # else one that is derived from another one
+        if folder.exists(f"benchmark/{name}"):  # else a test set that was removed since
             texts = folder.read(f"benchmark/{name}", ["claim_id", "claim", "evidence", "label"])
             rows = folder.read(f"predictions/{name}/{system}").join(texts, on="claim_id")
             few = pl.col("questions").is_between(1, _MOST_QUESTIONS)

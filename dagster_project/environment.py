@@ -304,15 +304,12 @@ def systems_for(settings: Settings) -> "tuple[System, ...]":
 
 
 def titles_for(settings: Settings) -> dict[str, str]:
-    """The display title of each test set, derived ones included.
+    """The display title of each test set.
 
     Raises:
         ConfigError: as for ``benchmarks_for``.
     """
-    from decomposerl.evaluation.scored_claims import derived_from
-
-    titles = {one.name: one.title for one in benchmarks_for(settings)}
-    return titles | {one.name: one.title for one in derived_from(titles).values()}
+    return {one.name: one.title for one in benchmarks_for(settings)}
 
 
 def _own_corpora(settings: Settings) -> list[tuple[Source, Benchmark | None]]:

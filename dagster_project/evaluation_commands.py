@@ -1,14 +1,10 @@
 """``decomposerl evaluate`` and ``leaderboard``, and the options of commands that name systems."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import Field, TypeAdapter, ValidationError
 
 from dagster_project import own_model
 from dagster_project.environment import read_settings, systems_for, titles_for
@@ -22,8 +18,8 @@ from dagster_project.named_graph import (
 )
 from dagster_project.terminal import (
     Format,
+    FormatOption,
     print_columns,
-    print_failure,
     print_note,
     print_rows,
     print_text,
@@ -32,16 +28,10 @@ from dagster_project.terminal import (
 from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dagster_project.named_graph import NamedGraph
     from decomposerl.evaluation.systems import System
 
 _PREDICTIONS = "predictions/"
-# A bound of at most 1 is a share, which every score in percent would pass.
-_Bounds = Annotated[dict[str, Annotated[float, Field(gt=1, le=100)]], Field(min_length=1)]
-_LEAST_SCORES = TypeAdapter(Annotated[dict[str, _Bounds], Field(min_length=1)])
-_AS_LEAST = 'write lines such as fever = 70.0, in percent, below a line ["SYSTEM"]'
 TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
 LimitOption = Annotated[
     int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
@@ -53,16 +43,6 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
 ]
-
-
-class LeaderboardFormat(StrEnum):
-    """The forms of a table, and the layout of LLM-AggreFact's leaderboard."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-    AGGREFACT = "aggrefact"
 
 
 def _systems_like(beginning: str) -> list[str]:
@@ -221,93 +201,24 @@ def leaderboard(
     everything: Annotated[
         bool, typer.Option("--all", help="Include rows of the paper's tables that were not run.")
     ] = False,
-    output: Annotated[
-        LeaderboardFormat,
-        typer.Option("--format", help="aggrefact: CSV for LLM-AggreFact's leaderboard."),
-    ] = LeaderboardFormat.TEXT,
-    fail_below: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML of the least scores that pass.")
-    ] = None,
+    output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show the scores in the layout of the paper's tables, next to the paper's figures.
-
-    A file of --fail-below has lines such as fever = 70.0, in percent, below ["decomposerl-tiny"];
-    with lower or missing scores, which are listed, the exit code is 1.
-    """
+    """Show the scores in the layout of the paper's tables, next to the paper's figures."""
     from decomposerl.evaluation.leaderboard import wide_leaderboard
     from decomposerl.reports.leaderboard_report import leaderboard_page
     from resources.evaluation.results_folder import read_leaderboard, with_sample_note
     from resources.store.parquet import DataFolder
 
     folder = data_folder(data)
-    if output is LeaderboardFormat.AGGREFACT:
-        print_rows(_aggrefact_rows(data), Format.CSV)
-    elif (form := Format(output)).is_data:
-        rows = wide_leaderboard(read_leaderboard(folder))
-        print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), form)
-    else:
-        board, titles = read_leaderboard(folder), titles_for(read_settings())
-        markdown = form is Format.MARKDOWN
-        shown = partial(leaderboard_page, markdown=markdown, width=None if markdown else 100)
-        text = shown(board, titles, everything=everything)
-        print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
-    if fail_below is not None and _lower_scores(read_leaderboard(folder), fail_below):
-        raise typer.Exit(1)
-
-
-def _lower_scores(board: "pl.DataFrame", file: Path) -> bool:
-    """Whether scores of a board are below those of a file, or missing; lists them.
-
-    Raises:
-        ConfigError: it is no file of least scores.
-    """
-    from decomposerl.reports.tables import text_table
-
-    try:
-        least = _LEAST_SCORES.validate_python(tomllib.loads(file.read_text("utf-8")), strict=True)
-    except ValidationError as error:
-        where, says = " ".join(map(str, error.errors()[0]["loc"])), error.errors()[0]["msg"]
-        raise ConfigError(f"{file}: {where or 'content'}: {says}; {_AS_LEAST}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: {error}") from error
-    whole = board.filter(status="scored").select("system", "benchmark", "score")
-    scored = {(system, name): score for system, name, score in whole.iter_rows()}
-    lower = [
-        [system, name, "–" if score is None else f"{score:.2f}", f"{bound:.2f}"]
-        for system, bounds in least.items()
-        for name, bound in bounds.items()
-        if (score := scored.get((system, name))) is None or score < bound
-    ]
-    if lower:
-        rows = [["System", "Test set", "Score", "Least"], *lower]
-        print_failure(text_table(rows, [False, False, True, True]))
-    return bool(lower)
-
-
-def _aggrefact_rows(data: Path | None) -> "pl.DataFrame":
-    """All whole runs on LLM-AggreFact as rows of its leaderboard; short ones are named.
-
-    Raises:
-        ConfigError: there is no whole run.
-    """
-    from decomposerl.evaluation.leaderboard import AGGREFACT, LIMITED, aggrefact_rows
-    from resources.evaluation.results_folder import EvaluationFiles
-    from resources.store.parquet import DataFolder
-
-    settings = read_settings(data=data)
-    digests = {system.key: system.entry_digest for system in systems_for(settings)}
-    files = EvaluationFiles(DataFolder(base_dir=str(settings.paths.data)), [AGGREFACT], digests)
-    scores = files.scores()
-    short = {system for (system, _), status in files.runs().items() if status == LIMITED}
-    for key in sorted(short):
-        print_note(f"{key} is left out: a short run is no measurement")
-    whole = scores.filter(~scores["system"].is_in(list(short)))
-    if whole.is_empty():
-        raise ConfigError(
-            "no system was scored on all of LLM-AggreFact; first: decomposerl evaluate SYSTEM "
-            f"--benchmarks {AGGREFACT}"
-        )
-    return aggrefact_rows(whole, systems_for(settings))
+    board = read_leaderboard(folder)
+    if output.is_data:
+        rows = wide_leaderboard(board)
+        print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
+        return
+    titles, markdown = titles_for(read_settings()), output is Format.MARKDOWN
+    width = None if markdown else 100
+    text = leaderboard_page(board, titles, markdown=markdown, everything=everything, width=width)
+    print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
 
 
 def data_folder(data: Path | None) -> Path:

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 import polars as pl
@@ -67,7 +67,8 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(rf"\s*({'|'.join(PAIRS[0])})(?![^\W_])", re.IGNORECASE)
-_LETTER = re.compile(r"[^\W\d_]")
+_LINE = re.compile(r"^(.*[^\W\d_].*)$", re.MULTILINE)
+"""A line with a letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,42 +99,21 @@ def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
     probabilities.
     """
     texts = [token.text for token in tokens]
-    spelled = _verdict_offset("".join(texts))
-    if spelled is None:
+    text = "".join(texts)
+    if (tag := text.rfind(TAG)) >= 0:
+        said = _LABEL.match(text, tag + len(TAG))
+    else:
+        lines = [*_LAST_NAMED.finditer(text)] or [*_LINE.finditer(text)]
+        said = _SAID.fullmatch(text, *lines[-1].span(1)) if lines else None
+    if said is None:
         return None
-    offset, word = spelled
     ends = list(accumulate(map(len, texts)))
-    index = bisect_right(ends, offset)
+    index = bisect_right(ends, said.start(1))
     token = tokens[index]
     if not token.alternatives:
         return None
-    head = token.text[: offset - (ends[index] - len(token.text))].strip()
-    return _read_token(token, head, word)
-
-
-def _verdict_offset(text: str) -> tuple[int, str] | None:
-    """Character offset of the verdict's word, and the word in lower case."""
-    tag = text.rfind(TAG)
-    if tag >= 0:
-        match = _LABEL.match(text, tag + len(TAG))
-        return None if match is None else (match.start(1), match[1].lower())
-    start, end = _verdict_line(text)
-    match = _SAID.fullmatch(text, start, end)
-    return None if match is None else (match.start(1), match[1].lower())
-
-
-def _verdict_line(text: str) -> tuple[int, int]:
-    """Span of what the last ``Verdict:`` line says, else of the last line with a letter."""
-    named = list(_LAST_NAMED.finditer(text))
-    if named:
-        return named[-1].span(1)
-    end = len(text)
-    while end > 0:
-        start = text.rfind("\n", 0, end) + 1
-        if _LETTER.search(text, start, end):
-            return start, end
-        end = start - 1
-    return 0, 0
+    before = said.start(1) - (ends[index] - len(token.text))
+    return _read_token(token, token.text[:before].strip(), said[1].lower())
 
 
 def _read_token(token: Token, head: str, word: str) -> Confidence:
@@ -145,17 +125,19 @@ def _read_token(token: Token, head: str, word: str) -> Confidence:
     listed = list(token.alternatives)
     if all(text != token.text for text, _ in listed):
         listed.append((token.text, token.logprob))
-    mass = dict.fromkeys(pair, 0.0)
-    for text, logprob in listed:
-        for begun in pair:
-            mass[begun] += math.exp(logprob) if _begins(text, head, begun) else 0.0
-    rival = pair[1 - pair.index(word)]
-    rival_listed = any(_begins(text, head, rival) for text, _ in listed)
-    against = mass[rival] if rival_listed else _most_unlisted([logprob for _, logprob in listed])
-    own = min(mass[word], 1.0)
+    chances = {
+        begun: [math.exp(logprob) for text, logprob in listed if _begins(text, head, begun)]
+        for begun in pair
+    }
+    rival = chances[pair[1 - pair.index(word)]]
+    own, against = min(sum(chances[word]), 1.0), sum(rival)
+    if not rival:
+        # An unlisted token has at most the least listed probability, and at most the mass left.
+        every = [math.exp(logprob) for _, logprob in listed]
+        against = min(*every, max(1.0 - math.fsum(every), SMALLEST_REST))
     verdict: Verdict = "Supported" if word == pair[0] else "Refuted"
     total = own + against
-    return Confidence(own, own / total if total else 0.5, not rival_listed, verdict)
+    return Confidence(own, own / total if total else 0.5, not rival, verdict)
 
 
 def _begins(text: str, head: str, word: str) -> bool:
@@ -169,19 +151,12 @@ def _begins(text: str, head: str, word: str) -> bool:
     return rest.startswith(word) and not rest[len(word)].isalnum()
 
 
-def _most_unlisted(logprobs: Sequence[float]) -> float:
-    """Upper bound of an unlisted token: the least listed probability, and the mass left."""
-    chances = [math.exp(logprob) for logprob in logprobs]
-    return min(*chances, max(1.0 - math.fsum(chances), SMALLEST_REST))
-
-
 LEAST_ISOTONIC = 500
 LEAST_TEMPERATURE = 20
 FOLDS = 5
 CLIP = 1e-6
 """Confidences are kept this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
-_STEPS = 200
 
 CalibrationMethod = Literal["temperature", "isotonic"]
 
@@ -253,33 +228,39 @@ class Calibration(Settings):
 
     def misfit(self, model: str, prompt_hash: str) -> str:
         """Why it must not be applied to this model and prompt; empty where it may."""
-        bound = {"model": (self.model, model), "prompt hash": (self.prompt_hash, prompt_hash)}
-        for what, (own, given) in bound.items():
-            if own != given:
-                return f"was fitted to {what} {own}, not {given}: fit one for it"
-        return ""
+        bound = ("model", self.model, model), ("prompt hash", self.prompt_hash, prompt_hash)
+        other = (what for what in bound if what[1] != what[2])
+        return next(("was fitted to {} {}, not {}: fit one for it".format(*o) for o in other), "")
 
     def apply(self, confidences: Numbers) -> Numbers:
         """Calibrated confidences of the model and prompt it is valid for, same shape, 0..1.
 
         NaN stays NaN.
         """
-        return _Curve(self.temperature, self.confidences, self.shares).applied(confidences)
+        return _applied((self.temperature, self.confidences, self.shares), confidences)
 
 
-class _Curve(NamedTuple):
-    """An isotonic curve by its corners, or without corners a divisor of the log odds."""
+_Curve = tuple[float, tuple[float, ...], tuple[float, ...]]
+"""A temperature and the corners of an isotonic curve, none for a temperature."""
 
-    temperature: float
-    confidences: Sequence[float] = ()
-    shares: Sequence[float] = ()
 
-    def applied(self, confidences: Numbers) -> Numbers:
-        if not self.confidences:
-            return _chance(_log_odds(confidences) / self.temperature)
-        # np.interp is flat beyond the first and last corner.
-        interpolated: Numbers = np.interp(confidences, self.confidences, self.shares)
-        return interpolated
+def _applied(curve: _Curve, confidences: Numbers) -> Numbers:
+    temperature, corners, shares = curve
+    if not corners:
+        return _chance(_log_odds(confidences) / temperature)
+    # np.interp is flat beyond the first and last corner.
+    return np.interp(confidences, corners, shares)
+
+
+def _log_odds(chances: Numbers) -> Numbers:
+    inside = np.clip(chances, CLIP, 1 - CLIP)
+    odds: Numbers = np.log(inside) - np.log1p(-inside)
+    return odds
+
+
+def _chance(log_odds: Numbers) -> Numbers:
+    chance: Numbers = (1.0 + np.tanh(log_odds / 2)) / 2  # tanh never overflows
+    return chance
 
 
 def fit_on_predictions(
@@ -342,18 +323,21 @@ def fit_calibration(
         raise EvaluationError("a confidence to calibrate lies outside 0..1")
     pieces = np.arange(len(confidences)) if evidence is None else evidence
     after = cross_fitted(confidences, right, pieces, method)
+    temperature, corners, shares = _fitted(confidences, right, method)
     return Calibration(
         method=method,
         model=model,
         prompt_hash=prompt_hash,
         fitted_on=fitted_on,
         rows=len(confidences),
-        **_fitted(confidences, right, method)._asdict(),
+        temperature=temperature,
+        confidences=corners,
+        shares=shares,
         error_before=calibration_error(confidences, right),
         error_after=calibration_error(after, right),
         brier_before=brier(confidences, right),
         brier_after=brier(after, right),
-        folds=len(np.unique(_folds(pieces))),
+        folds=min(FOLDS, len(np.unique(pieces))),
     )
 
 
@@ -368,44 +352,37 @@ def cross_fitted(
     Raises:
         EvaluationError: all verdicts are on the same evidence.
     """
-    folds = _folds(evidence)
+    _, pieces = np.unique(evidence, return_inverse=True)
+    if not pieces.any():
+        raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
+    folds = pieces % FOLDS
     calibrated = np.full(len(confidences), np.nan)
     for fold in np.unique(folds):
         inside = folds == fold
         curve = _fitted(confidences[~inside], right[~inside], method)
-        calibrated[inside] = curve.applied(confidences[inside])
+        calibrated[inside] = _applied(curve, confidences[inside])
     return calibrated
-
-
-def _folds(evidence: Codes) -> Codes:
-    """The fold of each verdict, 0 to ``FOLDS`` - 1, round robin over the pieces of evidence."""
-    _, pieces = np.unique(evidence, return_inverse=True)
-    if not pieces.any():
-        raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
-    folds: Codes = pieces % FOLDS
-    return folds
 
 
 def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: CalibrationMethod) -> _Curve:
     if method == "isotonic":
-        return _Curve(1.0, *(tuple(part.tolist()) for part in isotonic_curve(confidences, right)))
-    return _Curve(1.0 / _sharpness(confidences, right))
+        from sklearn.isotonic import IsotonicRegression  # slow to import, and rarely needed
 
+        curve = IsotonicRegression().fit(confidences, right)
+        return 1.0, tuple(curve.X_thresholds_.tolist()), tuple(curve.y_thresholds_.tolist())
+    from scipy.optimize import brentq  # slow to import, and rarely needed
 
-def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Corners of the nondecreasing curve with the least squared error.
+    odds = _log_odds(confidences)
 
-    Values rise strictly; each block of equal shares keeps its two ends.
-    """
-    from scipy.optimize import isotonic_regression  # slow to import, and rarely needed
+    def slope(sharpness: float) -> float:
+        """Of the likelihood, which is concave: its maximum is where the slope is zero."""
+        return float((odds * (right - _chance(odds * sharpness))).sum())
 
-    distinct, index = np.unique(values, return_inverse=True)
-    weights = np.bincount(index)
-    shares = np.bincount(index, weights=happened) / weights
-    heights: Numbers = isotonic_regression(shares, weights=weights).x
-    rises = np.flatnonzero(np.diff(heights))
-    corners = np.unique([0, *rises, *(rises + 1), len(heights) - 1])
-    return distinct[corners], heights[corners]
+    if slope(_FLATTEST) <= 0:
+        return 1.0 / _FLATTEST, (), ()
+    if slope(_SHARPEST) >= 0:
+        return 1.0 / _SHARPEST, (), ()
+    return 1.0 / float(brentq(slope, _FLATTEST, _SHARPEST, xtol=1e-15)), (), ()
 
 
 def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS) -> pl.DataFrame:
@@ -429,30 +406,3 @@ def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS
         )
         .sort("bin")
     )
-
-
-def _log_odds(chances: Numbers) -> Numbers:
-    inside = np.clip(chances, CLIP, 1 - CLIP)
-    odds: Numbers = np.log(inside) - np.log1p(-inside)
-    return odds
-
-
-def _chance(log_odds: Numbers) -> Numbers:
-    chance: Numbers = (1.0 + np.tanh(log_odds / 2)) / 2  # tanh never overflows
-    return chance
-
-
-def _sharpness(confidences: Numbers, right: NDArray[np.bool_]) -> float:
-    """The maximum-likelihood 1 / temperature: the zero of the likelihood's slope, by bisection."""
-    odds = _log_odds(confidences)
-
-    def slope(sharpness: float) -> float:
-        return float((odds * (right - _chance(odds * sharpness))).sum())
-
-    low, high = _FLATTEST, _SHARPEST
-    if slope(low) <= 0 or slope(high) >= 0:
-        return low if slope(low) <= 0 else high
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return (low + high) / 2

@@ -64,11 +64,6 @@ class PublishedTestSet:
     source: str
     supported: int | None = None
 
-    @property
-    def supported_share(self) -> float | None:
-        """Share of Supported claims, None if unknown."""
-        return None if self.supported is None else self.supported / self.rows
-
 
 def _scores(columns: Sequence[str], printed: str) -> Mapping[str, float]:
     return dict(zip(columns, map(float, printed.split()), strict=True))

@@ -4,25 +4,22 @@
 with the same evidence are resampled together: those of one document, or of the same text where no
 document is named. A slice (``SLICES``) exists where claims differ in it.
 
-Test sets may be derived from another one: today ClaimDecomp without the sentences that state a
-rating. Fact-checkers' articles end with their verdict, and a system that reads "We rate this claim
-False." verifies nothing. A derived test set is predicted and scored under its own name and enters
-no mean. Headlines and pictures of the rating scale are not in the files, and a sentence that gives
-the verdict away in other words is not recognised.
+Fact-checkers' articles end with their verdict, and a system that reads "We rate this claim False."
+verifies nothing: the slice ``states_rating`` tells ClaimDecomp's claims with such a sentence from
+those without. A sentence that gives the verdict away in other words is not recognised.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import polars as pl
 
-from decomposerl.claims.claim import claim_id
 from decomposerl.errors import EvaluationError
 from decomposerl.kernels.text_scan import sentences
-from decomposerl.schemas import BENCHMARK_CLAIMS, LABELS, VERDICTS
+from decomposerl.schemas import LABELS, VERDICTS
 from decomposerl.traces.basis import with_basis
 
 NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
@@ -176,69 +173,3 @@ def _states_rating() -> pl.Expr:
 def states_rating(evidence: str) -> bool:
     """Whether a sentence of the evidence states a rating."""
     return any(_RATING.search(sentence) for sentence in sentences(evidence))
-
-
-def without_ratings(claims: pl.DataFrame) -> pl.DataFrame:
-    """``BENCHMARK_CLAIMS`` without the sentences that state a rating, in the same order.
-
-    Passages that consist of such sentences alone are removed. A claim whose evidence changed gets
-    another id, so that predictions of the one never count for the other.
-    """
-    rows = []
-    for row in claims.iter_rows(named=True):
-        passages = [kept for passage in row["passages"] if (kept := _without_ratings(passage))]
-        if passages != row["passages"]:
-            evidence = "\n".join(passages)
-            parts = (row["source"], row["native_id"], row["claim"], evidence)
-            row |= {
-                "claim_id": claim_id(*parts),
-                "passages": passages,
-                "evidence": evidence or None,
-            }
-        rows.append(row)
-    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, BENCHMARK_CLAIMS.schema))
-
-
-def _without_ratings(passage: str) -> str:
-    """The passage without sentences that state a rating; unchanged where there is none."""
-    every = sentences(passage)
-    kept = [sentence for sentence in every if not _RATING.search(sentence)]
-    return passage if len(kept) == len(every) else " ".join(kept)
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedTestSet:
-    """A derived test set: its name, display title, base test set, and how claims are derived.
-
-    ``claims`` may change evidence and claim ids; native ids and the texts of claims stay.
-    """
-
-    name: str
-    title: str
-    base: str
-    claims: Callable[[pl.DataFrame], pl.DataFrame]
-
-
-DERIVED: Mapping[str, DerivedTestSet] = {
-    "claimdecomp_without_ratings": DerivedTestSet(
-        "claimdecomp_without_ratings", "ClaimDecomp without ratings", "claimdecomp", without_ratings
-    )
-}
-
-
-def derived_ids(
-    derived: DerivedTestSet, base: pl.DataFrame, chosen: Collection[str]
-) -> frozenset[str]:
-    """The claim ids that ``chosen`` claims of the base test set have in the derived one."""
-    same = base.filter(pl.col("claim_id").is_in(list(chosen))).select("native_id", "claim")
-    return frozenset(derived.claims(base).join(same, on=same.columns, how="semi")["claim_id"])
-
-
-def derived_from(benchmarks: Iterable[str]) -> dict[str, DerivedTestSet]:
-    """By name, the derived sets whose base is in ``benchmarks`` and whose own name is not."""
-    names = set(benchmarks)
-    return {
-        name: derived
-        for name, derived in DERIVED.items()
-        if derived.base in names and name not in names
-    }

@@ -12,7 +12,8 @@ overwrites another's::
 The profile decides which engine serves a model.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
@@ -132,14 +133,23 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
         for model in (CHAT_MODELS if method.engine == "chat" else VERIFIERS)
         for protocol in _protocols(method)
     ]
-    every += [
-        System(POLICY_METHOD, "DecomposeRL", _policy(name), POLICY_PROTOCOL) for name in policies
-    ]
-    keys = [one.key for one in every]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
-    if twice:
+    for name in policies:
+        model = Model(name, name.replace(SEED_MARK, ", seed "), "policy")
+        every.append(System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL))
+    counts = Counter(one.key for one in every)
+    if twice := sorted(key for key, count in counts.items() if count > 1):
         raise ConfigError(f"two systems are named {twice[0]}")
     return tuple(every)
+
+
+def _protocols(method: Method) -> list[Protocol]:
+    """The first protocol of each procedure; a verifier has one protocol, ``faithful``."""
+    if method.engine == "verifier":
+        return ["faithful"]
+    first: dict[Procedure, Protocol] = {}
+    for protocol, procedure in method.procedures.items():
+        first.setdefault(procedure, protocol)
+    return list(first.values())
 
 
 def with_entries(
@@ -151,36 +161,17 @@ def with_entries(
         ConfigError: an entry has the key of another system.
     """
     titles = {method.name: method.title for method in methods}
-    taken = {one.key for one in known}
-    every = list(known)
+    taken, every = {one.key for one in known}, list(known)
     for entry in entries:
         if entry.name in taken:
             raise ConfigError(f"{where}: [{entry.name}]: another system has this name")
+        method, title, protocol = {
+            TRACE: (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL),
+            VERIFIER: (VERIFIER, "Verifier", "faithful"),
+        }.get(entry.method) or (entry.method, titles[entry.method], entry.protocol)
         model = Model(entry.name, entry.model, "entry", entry.model)
-        every.append(_of_entry(entry, model, titles))
+        every.append(System(method, title, model, protocol, entry))
     return tuple(every)
-
-
-def _of_entry(entry: SystemEntry, model: Model, titles: Mapping[str, str]) -> System:
-    if entry.method == TRACE:
-        return System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL, entry)
-    if entry.method == VERIFIER:
-        return System(VERIFIER, "Verifier", model, "faithful", entry)
-    return System(entry.method, titles[entry.method], model, entry.protocol, entry)
-
-
-def _policy(name: str) -> Model:
-    return Model(name, name.replace(SEED_MARK, ", seed "), "policy")
-
-
-def _protocols(method: Method) -> list[Protocol]:
-    """The protocols that have a procedure; a verifier has one protocol, ``faithful``."""
-    if method.engine == "verifier":
-        return ["faithful"]
-    first: dict[Procedure, Protocol] = {}
-    for protocol, procedure in method.procedures.items():
-        first.setdefault(procedure, protocol)
-    return list(first.values())
 
 
 def system_named(key: str, known: Sequence[System]) -> System:
@@ -189,15 +180,15 @@ def system_named(key: str, known: Sequence[System]) -> System:
     Raises:
         ConfigError: there is none; the message names the systems with the key's method.
     """
-    for one in known:
-        if one.key == key:
-            return one
+    by_key = {one.key: one for one in known}
+    if key in by_key:
+        return by_key[key]
     near = get_close_matches(key, [one.key for one in known if one.entry is not None], 3)
     if near:
         raise ConfigError(f"there is no system '{key}'; systems.toml has {', '.join(near)}")
     method = key.partition("-")[0]
-    near = [one.key for one in known if one.method == method and not one.model.seed]
-    names = near or sorted({one.method for one in known})
-    more = ", and each with a further seed" if any(one.model.seed for one in known) else ""
-    more *= method == POLICY_METHOD
+    of_method = [one.key for one in known if one.method == method and not one.model.seed]
+    names = of_method or sorted({one.method for one in known})
+    seeds = method == POLICY_METHOD and any(one.model.seed for one in known)
+    more = ", and each with a further seed" * seeds
     raise ConfigError(f"there is no system '{key}'; there are {', '.join(names)}{more}")

@@ -1,4 +1,4 @@
-"""Leaderboard and comparison for a reader: aligned text, Markdown, and what fits a Dagster page.
+"""Leaderboard and comparison for a reader: aligned text and Markdown.
 
 Every row of the leaderboard names its engine by a number with the name below. The paper's scores
 are always marked as such and apart from ours. An empty cell is a dash.
@@ -25,7 +25,6 @@ from decomposerl.evaluation.leaderboard import (
 )
 from decomposerl.evaluation.published import CARDS, MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
 from decomposerl.prompts.verifier import own_prompt_note
-from decomposerl.reports.small_figures import rows_markdown
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
 from decomposerl.schemas import BASES
 
@@ -49,13 +48,10 @@ BASIS = (
 )
 EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
 _NOTHING = "nothing was scored yet"
-_PROTOCOLS = {"single_call": ", single call"}
-"""What a short row says of a protocol; the others are what a method or policy has by itself."""
 _NONE = "–"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["System", "Protocol", "Engine"]
 _BASIS_HEAD = ["System", "verdicts", "silent", *(f"right, {basis}" for basis in BASES)]
-_CLEAREST = 12
 _DIFFERENCES = (
     "Balanced accuracy of the system minus the other's, points of percent, with its 95 % interval. "
     "p is below 0.05 where it excludes 0; Holm's correction is over all pairs of the test set or "
@@ -138,37 +134,6 @@ def basis_rows(board: pl.DataFrame) -> list[list[str]]:
             percent = [_figure(100 * part / of if of else None) for part, of in shares]
             rows.append([row["title"], f"{verdicts:,}", *percent])
     return rows
-
-
-def boards_unfolded(board: pl.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
-    """By the title of a test set or mean, a table of its best systems that fits on Dagster's pages.
-
-    Where the paper has the row, its figure is beside ours.
-    """
-    scored = board.filter(pl.col("score").is_not_null()).sort(
-        pl.col("paper").is_null(), "score", descending=[False, True], maintain_order=True
-    )
-    best = scored.unique(["system", "benchmark"], keep="first", maintain_order=True)
-    ordered = best.sort("ranked", "score", descending=True, maintain_order=True)
-    parts = ordered.partition_by("benchmark", as_dict=True, include_key=False)
-    return {
-        _title(name, titles): _unfolded(parts[name,].to_dicts())
-        for name in [*MEANS, *(column for column in columns_of(board) if column not in MEANS)]
-        if (name,) in parts
-    }
-
-
-def _unfolded(rows: Sequence[dict[str, Any]]) -> str:
-    paper = any(row["paper"] is not None for row in rows)
-    lines = [
-        [
-            row["title"] + _PROTOCOLS.get(row["protocol"], "") + _star(row),
-            f"{_ours(row['seeds'], *(row[part] for part in PARTS[:3]))}, n {row['rows']:,}",
-            *([_figure(row["paper"])] if paper else []),
-        ]
-        for row in rows
-    ]
-    return rows_markdown(["system", "score", *(["paper"] if paper else [])], lines)
 
 
 def _lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> Iterator[list[str]]:
@@ -267,6 +232,8 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
 
     Rows without a p-value come last and show the reason instead.
     """
+    by = pl.col("p_holm"), pl.col("difference").abs()
+    clearest = comparison.sort(*by, descending=[False, True], nulls_last=[True, False]).head(most)
     rows = [
         (
             row["benchmark"],
@@ -277,29 +244,11 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
-        for row in _clearest(comparison).head(most).iter_rows(named=True)
+        for row in clearest.iter_rows(named=True)
     ]
     headers = ["test set", "system", "other", "difference", "p", "p (Holm)", "claims"]
     counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
     return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
-
-
-def comparison_unfolded(comparison: pl.DataFrame) -> str:
-    """The clearest differences in a table that fits on a page of Dagster's; * as in the whole."""
-    rows = [
-        (
-            f"{row['system']} over {row['other']} on {row['benchmark']}{' *' * row['limited']}",
-            _difference(row),
-            _p_text(row["p_holm"]),
-        )
-        for row in _clearest(comparison).head(_CLEAREST).iter_rows(named=True)
-    ]
-    return rows_markdown(["systems, test set", "points", "p (Holm)"], rows)
-
-
-def _clearest(comparison: pl.DataFrame) -> pl.DataFrame:
-    by = pl.col("p_holm"), pl.col("difference").abs()
-    return comparison.sort(*by, descending=[False, True], nulls_last=[True, False])
 
 
 def _difference(row: dict[str, Any]) -> str:

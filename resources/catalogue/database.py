@@ -23,7 +23,6 @@ from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.evaluation.leaderboard import wide_leaderboard
-from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.funnel.lineage import STAGE_TABLES
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Column, Table
@@ -193,12 +192,6 @@ class Current:
     sources: frozenset[str] | None = None
     benchmarks: frozenset[str] | None = None
 
-    @property
-    def evaluated(self) -> frozenset[str] | None:
-        """The test sets of predictions and scores: benchmarks and those derived from them."""
-        names = self.benchmarks
-        return names if names is None else names | derived_from(names).keys()
-
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.
 
@@ -220,7 +213,7 @@ class Current:
         # One file per stage, not per corpus.
         if folder in {_STAGE_DROPS, _PAIRS, _CELLS, _OF_SYSTEMS}:
             return None
-        return self.evaluated if folder.endswith(_OF_BENCHMARKS) else self.sources
+        return self.benchmarks if folder.endswith(_OF_BENCHMARKS) else self.sources
 
 
 def _parquet(folder: str, names: Iterable[str] | None, file: str = ".parquet") -> list[str]:
@@ -268,7 +261,7 @@ class _SystemsView(_View):
     add_names: bool = False
 
     def select(self, data: Path, current: Current) -> str:
-        patterns = matching(data, _parquet(self.name, current.evaluated, "/*.parquet"))
+        patterns = matching(data, _parquet(self.name, current.benchmarks, "/*.parquet"))
         if not self.add_names:
             return rows_of(patterns, self.table.columns)
         columns = tuple(Column(name, pl.String(), "by the file") for name in _FILE_PARTS)

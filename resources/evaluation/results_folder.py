@@ -1,8 +1,8 @@
 """The evaluation's files in the data folder; writing its tables is the IO manager's task."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from textwrap import fill
 
@@ -13,10 +13,8 @@ from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.leaderboard import EDITED, LIMITED, NOT_AVAILABLE, RunCoverage
 from decomposerl.evaluation.scored_claims import (
-    DERIVED,
     EvaluationSubset,
     classes_of,
-    derived_ids,
     evaluation_subset,
     without_dropped,
 )
@@ -52,28 +50,8 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
     return folder.read(key)
 
 
-def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
-    """The claims of a test set, or of one that is derived from it.
-
-    Raises:
-        ConfigError: it was not materialized yet.
-    """
-    derived = DERIVED.get(name)
-    if derived is None or folder.exists(f"benchmark/{name}"):
-        return read_required(folder, f"benchmark/{name}")
-    return derived.claims(read_required(folder, f"benchmark/{derived.base}"))
-
-
 def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
-    """The claims of a test set whose label its list doubts; empty where there is no list.
-
-    A derived test set has the list of its base.
-    """
-    derived = DERIVED.get(name)
-    if derived is not None and not folder.exists(f"benchmark/{name}"):
-        doubted = read_doubtful(folder, derived.base)
-        base = f"benchmark/{derived.base}"
-        return derived_ids(derived, folder.read(base), doubted) if doubted else doubted
+    """The claims of a test set whose label its list doubts; empty where there is no list."""
     key = f"doubtful/{name}"
     if not folder.exists(key):
         return frozenset()
@@ -88,14 +66,11 @@ def with_sample_note(
     These are the test sets of the bundled sample with scores, and those with three labels.
     """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
-    keys = {name: f"benchmark/{DERIVED[name].base if name in DERIVED else name}" for name in scored}
     for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
-        names = [titles.get(name, name) for name, key in keys.items() if holds(folder, key)]
-        page += (
-            "\n\n" + fill(f"{why} {', '.join(names)}.", _WIDTH, break_on_hyphens=False)
-            if names
-            else ""
-        )
+        names = [titles.get(name, name) for name in scored if holds(folder, f"benchmark/{name}")]
+        if names:
+            note = f"{why} {', '.join(names)}."
+            page += "\n\n" + fill(note, _WIDTH, break_on_hyphens=False)
     return page
 
 
@@ -120,60 +95,41 @@ def subset_status(subset: EvaluationSubset) -> str:
     return LIMITED if subset.limited else "ok"
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationFiles:
-    """The files of the evaluation, whichever run wrote them; restricted to current names.
+def run_statuses(
+    folder: DataFolder, kind: str, benchmarks: Iterable[str], systems: Mapping[str, str]
+) -> RunCoverage:
+    """The status of each file of predictions or scores that exists, in the order of the lists.
 
-    Systems may thus be run on different days and machines. ``systems`` have the digest of their
-    entry, empty for those of the catalogue: files of an entry that was edited since do not count.
+    Whichever run wrote it: systems may be run on different days and machines. ``systems`` have the
+    digest of their entry, empty for those of the catalogue: files of an entry that was edited since
+    are ``EDITED``, and do not count.
     """
+    statuses: dict[tuple[str, str], str] = {}
+    for name, (system, digest) in product(benchmarks, systems.items()):
+        key = f"{kind}/{name}/{system}"
+        if folder.exists(key):
+            run = folder.run(key)
+            status = NOT_AVAILABLE if run["status"] == NOTHING_TO_ASK else run["status"]
+            edited = digest and run.get("entry") != digest
+            statuses[system, name] = EDITED if edited else status
+    return statuses
 
-    folder: DataFolder
-    benchmarks: Sequence[str]
-    systems: Mapping[str, str]
 
-    def claims(self) -> dict[str, pl.DataFrame]:
-        """The materialized test sets by name."""
-        keys = {name: f"benchmark/{name}" for name in self.benchmarks}
-        return {
-            name: self.folder.read(key) for name, key in keys.items() if self.folder.exists(key)
-        }
+def current_scores(folder: DataFolder, runs: RunCoverage) -> pl.DataFrame:
+    """All ``SCORES`` of these runs that count."""
+    current = (cell for cell, status in runs.items() if status != EDITED)
+    frames = [folder.read(f"{SCORES}/{name}/{system}") for system, name in current]
+    return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
 
-    def doubtful(self) -> dict[str, frozenset[str]]:
-        """The claims with a doubtful label by test set."""
-        return {name: read_doubtful(self.folder, name) for name in self.benchmarks}
 
-    def scores(self) -> pl.DataFrame:
-        """All scores of current systems and test sets, as ``SCORES``."""
-        frames = [
-            self.folder.read(f"{SCORES}/{name}/{system}")
-            for (system, name), status in self.runs(SCORES).items()
-            if status != EDITED
-        ]
-        return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
-
-    def predictions(self) -> Predictions:
-        """Claim, verdict and engine of all predictions that count, by test set and system."""
-        frames: dict[str, dict[str, pl.DataFrame]] = {}
-        for (system, name), status in self.runs(PREDICTIONS).items():
-            if status != EDITED:
-                columns = [*_COMPARED, "notes"]
-                read = self.folder.read(f"{PREDICTIONS}/{name}/{system}", columns)
-                frames.setdefault(name, {})[system] = without_dropped(read).select(_COMPARED)
-        return frames
-
-    def runs(self, kind: str = SCORES) -> RunCoverage:
-        """The status of each file that exists, in the order of the lists."""
-        statuses: dict[tuple[str, str], str] = {}
-        for name in self.benchmarks:
-            for system, digest in self.systems.items():
-                key = f"{kind}/{name}/{system}"
-                if self.folder.exists(key):
-                    run = self.folder.run(key)
-                    status = NOT_AVAILABLE if run["status"] == NOTHING_TO_ASK else run["status"]
-                    edited = digest and run.get("entry") != digest
-                    statuses[system, name] = EDITED if edited else status
-        return statuses
+def current_predictions(folder: DataFolder, runs: RunCoverage) -> Predictions:
+    """Claim, verdict and engine of all predictions that count, by test set and system."""
+    frames: dict[str, dict[str, pl.DataFrame]] = {}
+    for (system, name), status in runs.items():
+        if status != EDITED:
+            read = folder.read(f"{PREDICTIONS}/{name}/{system}", [*_COMPARED, "notes"])
+            frames.setdefault(name, {})[system] = without_dropped(read).select(_COMPARED)
+    return frames
 
 
 def read_leaderboard(data: Path) -> pl.DataFrame:

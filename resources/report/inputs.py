@@ -1,8 +1,8 @@
 """Reads what the report shows from the data folder; what is not there is left out."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.study_tables import STUDY_TABLES, study_key
 from decomposerl.schemas import CURVES, SELECTION_CELLS, STAGE_RUNS
 from decomposerl.table import Table
-from resources.evaluation.results_folder import read_test_claims
+from resources.evaluation.results_folder import read_required
 from resources.report.studies import read_studies
 from resources.store.parquet import DataFolder, table_of
 from resources.training.run_inputs import policy_folder
@@ -42,8 +42,6 @@ class ReportNames:
     benchmarks: Sequence[Benchmark]
     systems: Sequence[System]
     runs: Sequence[str]
-    derived: Mapping[str, str] = field(default_factory=dict)
-    """Titles of the test sets that are derived from others, by name."""
 
 
 def read_report_data(folder: DataFolder, names: ReportNames) -> ReportData:
@@ -69,7 +67,7 @@ def read_report_data(folder: DataFolder, names: ReportNames) -> ReportData:
         studies=tuple(read_studies(folder.path)),
         study_tables=dict(_study_tables(folder)),
         source_titles={one.name: one.title for one in names.sources},
-        benchmark_titles={**{one.name: one.title for one in names.benchmarks}, **names.derived},
+        benchmark_titles={one.name: one.title for one in names.benchmarks},
         system_titles={one.key: one.reader_title for one in names.systems},
         paper_raw={s.name: s.paper_raw for s in names.sources if s.paper_raw is not None},
     )
@@ -109,7 +107,7 @@ def _verdicts(folder: DataFolder, names: ReportNames) -> Iterator[tuple[Any, ...
     labels: dict[str, pl.DataFrame] = {}
     for benchmark, system in _files(folder, names):
         if benchmark not in labels:
-            claims = read_test_claims(folder, benchmark).drop_nulls("label")
+            claims = read_required(folder, f"benchmark/{benchmark}").drop_nulls("label")
             labels[benchmark] = claims.select("claim_id", "label")
         read = without_dropped(folder.read(f"predictions/{benchmark}/{system}", columns))
         rows = read.join(labels[benchmark], on="claim_id").drop_nulls("verdict")

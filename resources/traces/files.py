@@ -18,7 +18,7 @@ from decomposerl.reports.trace_page.results import ClaimNames, result_line
 from decomposerl.schemas import PREDICTIONS
 from decomposerl.traces.grammar import labels_behind, parse_trace
 from decomposerl.traces.trace import Cycle
-from resources.evaluation.results_folder import read_test_claims
+from resources.evaluation.results_folder import read_required
 from resources.store.integrity import scan_parquet, verified
 from resources.store.parquet import DataFolder
 
@@ -99,7 +99,7 @@ class BenchmarkClaims:
         if benchmark not in self.known:
             try:
                 folder = DataFolder(base_dir=str(self.data))
-                read = read_test_claims(folder, benchmark).select(_CLAIM)
+                read = read_required(folder, f"benchmark/{benchmark}").select(_CLAIM)
             except (ConfigError, pl.exceptions.PolarsError, OSError):
                 read = pl.DataFrame(schema=dict.fromkeys(_CLAIM, pl.String))
             self.known[benchmark] = read

@@ -12,7 +12,6 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.downloads import ACCESS, Access, size_text
 from decomposerl.claims.source import Benchmark, Corpus, NativeFile, Source
 from decomposerl.evaluation.published import MEANS
-from decomposerl.evaluation.scored_claims import derived_from
 from decomposerl.evaluation.systems import CHAT_MODELS, VERIFIERS, Model, systems
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.experiments import RECIPES, SEEDS
@@ -78,9 +77,6 @@ def _corpora() -> Iterator[str]:
     yield "## Test sets"
     rows = [(*_named(one), _mean(one), *_conditions(one)) for one in BENCHMARKS]
     yield table(("Test set", "Name", "Domain", "Mean", "Licence", "Terms"), rows)
-    derived = derived_from([one.name for one in BENCHMARKS])
-    names = ", ".join(f"`{name}` ({one.title})" for name, one in derived.items())
-    yield f"Derived from these, and in no mean: {names}."
     yield from ("## Native files", _FILES)
     trained = [(code(one.name), _paths((*one.files, *one.extra), one.beside)) for one in SOURCES]
     yield table(("Corpus", "Files for training"), trained)

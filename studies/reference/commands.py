@@ -43,7 +43,7 @@ EXAMPLES: Mapping[str, Example] = {
     "init corpus": Example("init corpus notes --from notes.csv --corpora corpora"),
     "init systems": Example("init systems"),
     "view": Example("view --system cot-rules-faithful --html traces.html"),
-    "leaderboard": Example("leaderboard --format csv --fail-below least.toml"),
+    "leaderboard": Example("leaderboard --format csv"),
     "metrics": Example("metrics predictions.jsonl labels.csv --id id,set --verdict verdict"),
     "attrition": Example("attrition --against paper --format markdown"),
     "explain": Example("explain 1f6a3c"),

@@ -1,6 +1,6 @@
 """The assets that read corpora, and test sets beside the others.
 
-These are without ratings, without doubtful labels, or of three labels.
+These are without doubtful labels, or of three labels.
 """
 
 import json
@@ -13,25 +13,19 @@ import pytest
 
 from assets.checks import guard_checks
 from assets.corpora import corpus_assets
-from assets.evaluation import evaluation_assets, evaluation_checks
+from assets.evaluation import evaluation_assets
 from corpora_parts import own_toml
 from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
-from decomposerl.claims.doubtful import doubtful_claims
 from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.source import Source
 from decomposerl.evaluation.leaderboard import wide_leaderboard
-from decomposerl.evaluation.published import COLUMNS, MEANS
-from decomposerl.evaluation.scored_claims import DERIVED, derived_from, states_rating
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from fixture_data import build
-from resources.catalogue.database import build_catalogue, open_catalogue
-from resources.corpora.folder import FolderCorpora
 from resources.corpora.resource import CorporaResource, LoadConfig
-from resources.evaluation.results_folder import read_doubtful, with_sample_note
-from resources.evaluation.results_folder import read_test_claims as claims_of
+from resources.evaluation.results_folder import with_sample_note
 from resources.store.integrity import file_sha256
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.rows import StoredRows
@@ -160,79 +154,7 @@ def test_a_source_that_is_nearly_wiped_out_is_named(tmp_path: Path):
 
 # Test sets beside the others
 
-RATED_SET, UNRATED, VERIFIER = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"
-RATED = 3
-DOUBTED = "0", "5", "7"
-"""Native ids of doubtful labels; the first claim has a rating, so its derived one another id."""
-
-
-@pytest.fixture(scope="module")
-def rated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One verifier on ClaimDecomp, of whose ten claims three state their rating, and ranked."""
-    rated = tmp_path_factory.mktemp("derived")
-    rows = [claim_row(number, source=RATED_SET) for number in range(10)]
-    for row in rows[:RATED]:
-        passages = [*row["passages"], "We rate this claim False."]  # type: ignore[misc]
-        row |= {"passages": passages, "evidence": "\n".join(passages)}
-    frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
-    write_parquet(frame, rated / f"benchmark/{RATED_SET}.parquet")
-    (rated / RATED_SET).mkdir()
-    (rated / RATED_SET / "doubtful.csv").write_text("id\n" + "\n".join(DOUBTED) + "\n", "utf-8")
-    tests = [one for one in BENCHMARKS if one.name == RATED_SET]
-    listed = doubtful_claims(tests[0], frame, FolderCorpora(rated))
-    assert listed is not None
-    write_parquet(listed, rated / f"doubtful/{RATED_SET}.parquet")
-    made = evaluation_assets(tests, SYSTEMS, None)
-    evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
-    checks = evaluation_checks([RATED_SET], SYSTEMS)
-    for selection, part in ((evaluated, VERIFIER), (dg.AssetSelection.assets("leaderboard"), None)):
-        chosen = selection - dg.AssetSelection.all_asset_checks()
-        chosen |= dg.AssetSelection.checks(*checks[:-2]) if part else chosen
-        result = dg.materialize(
-            [*made, *checks], selection=chosen, partition_key=part, resources=resources(rated)
-        )
-        assert all(check.passed for check in result.get_asset_check_evaluations())
-    return rated
-
-
-def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(rated: Path):
-    """Others are the same, with their doubtful labels; it is in no mean of the paper."""
-    folder = DataFolder(base_dir=str(rated))
-    claims, base = claims_of(folder, UNRATED), claims_of(folder, RATED_SET)
-    assert RATED == sum(map(states_rating, base["evidence"]))
-    assert 0 == sum(map(states_rating, claims["evidence"]))
-    assert 10 - RATED == claims.join(base, on="claim_id", how="semi").height
-    assert claims["label"].equals(base["label"])
-    for name, frame in ((RATED_SET, base), (UNRATED, claims)):
-        doubted = pl.col("claim_id").is_in(list(read_doubtful(folder, name)))
-        assert list(DOUBTED) == frame.filter(doubted)["native_id"].to_list()
-    assert 1 == len(read_doubtful(folder, UNRATED) - read_doubtful(folder, RATED_SET))
-    names = set(DERIVED)
-    assert not names & {part for parts in MEANS.values() for part in parts}
-    assert not names & set(COLUMNS)
-    assert {UNRATED} == set(derived_from([RATED_SET, "fever"]))
-    assert {} == derived_from(["fever"])
-    assert {} == derived_from([RATED_SET, UNRATED])
-
-
-def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(rated: Path):
-    """Both have scores of the same size; the catalogue has both, and counts no claim twice."""
-    folder = DataFolder(base_dir=str(rated))
-    asked = folder.read(f"predictions/{UNRATED}/{VERIFIER}")
-    assert claims_of(folder, UNRATED)["claim_id"].to_list() == asked["claim_id"].to_list()
-    board = folder.read("leaderboard").filter(system=VERIFIER, status="scored")
-    rows = {RATED_SET: 10, UNRATED: 10}
-    rows |= {f"{name}_without_doubtful": 7 for name in rows}
-    assert rows == dict(board.select("benchmark", "rows").iter_rows())
-    slices = folder.read(f"scores/{UNRATED}/{VERIFIER}")["slice"]
-    assert "states_rating" not in slices
-    assert "states_rating" in folder.read(f"scores/{RATED_SET}/{VERIFIER}")["slice"]
-    build_catalogue(rated, benchmarks=[one for one in BENCHMARKS if one.name == RATED_SET])
-    with open_catalogue(rated) as connection:
-        found = connection.sql("SELECT benchmark, count(*) FROM predictions GROUP BY 1").fetchall()
-    assert {(RATED_SET, 10), (UNRATED, 10)} == set(found)
-
-
+VERIFIER = "minicheck-lexical"
 NAME, RULES = "foolmetwice", ("simple-rules-faithful", "cot-rules-faithful")
 COLUMN = f"{NAME}_without_doubtful"
 TESTS = [one for one in BENCHMARKS if one.name == NAME]

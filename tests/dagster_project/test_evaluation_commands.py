@@ -1,6 +1,5 @@
 """``leaderboard``, and the page that fills the tables."""
 
-import dataclasses
 import json
 import os
 import re
@@ -18,27 +17,22 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import evaluation_files
 from dagster_project.cli import app
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import SYSTEM_METHODS
-from decomposerl.evaluation.leaderboard import AGGREFACT_PARTS, LIMITED, leaderboard
+from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES, TEST_SET_SIZES
-from decomposerl.evaluation.systems import System, system_named, systems
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.reports import cost
-from decomposerl.reports.leaderboard_report import (
-    boards_unfolded,
-    leaderboard_page,
-)
+from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
 from evaluation_graph import claim_row
 from leaderboard_parts import SYSTEMS, score, scores
 from project import ROOT, SUPPORT
-from resources.store.integrity import run_path
-from resources.store.parquet import DataFolder, StageRun, write_parquet
+from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.vllm.process import free_port
@@ -164,24 +158,6 @@ def test_markdown_is_laid_out_as_the_text_is():
     assert "project's words" not in leaderboard_page(board(), {"fever": "FEVER"})
 
 
-def test_a_short_table_of_each_test_set_fits_on_a_page():
-    """The means first, the best system on top, the paper's figure where it has the row."""
-    mean = score(BASE, "mean_in_domain", 71.0)
-    shown = boards_unfolded(board(*RAN, mean), {"fever": "FEVER"})
-    assert ["Avg in", "FEVER"] == list(shown)
-    head, _, best, other = shown["FEVER"].splitlines()
-    assert "| system | score | paper |" == head
-    assert "| Simple | 71.0±2.0, n 100 | 72.7 |" == best
-    assert other.endswith("| 70.0±2.0, n 100 | – |")
-    few = boards_unfolded(board(score(TINY, "fever", 99.0, rows=4), *RAN[1:]), {})["fever"]
-    assert few.splitlines()[-1].endswith("\\* | 99.0±2.0, n 4 | – |")
-    many = [score(one.key, "fever", 50.0 + n / 10) for n, one in enumerate(SYSTEMS)]
-    long = boards_unfolded(board(*many), {"fever": "FEVER"})["FEVER"]
-    assert len(long) < 1_000
-    assert long.endswith(" more")
-    assert {} == boards_unfolded(board().clear(), {})
-
-
 RUNS = (("", 70.0), ("-seed_1", 73.5))
 NAMED = "decomposerl-paper_7b"
 SEEDS = tuple(score(NAMED + end, "fever", value, engine=f"policy{end}") for end, value in RUNS)
@@ -213,99 +189,6 @@ def test_the_command_prints_the_leaderboard(data: Path):
     assert (71.0, 72.7) == (rows[0]["fever"], rows[0]["fever_paper"])
     every = output(data, "leaderboard", "--format", "csv", "--all").splitlines()
     assert len(every) > 1 + len(rows)
-
-
-def test_scores_below_their_least_end_the_command_with_1(data: Path):
-    """So do scores that are missing; a score at its least passes. Each one is listed."""
-    file, fever = data / "least.toml", {TINY: 70.0, BASE: 71.0}
-    cases = (
-        (fever, []),
-        ({TINY: 70, BASE: 2}, []),
-        (fever | {TINY: 70.1}, [TINY]),
-        ({TINY: 99, BASE: 99}, [TINY, BASE]),
-    )
-    for least, below in cases:
-        file.write_text("".join(f'["{key}"]\nfever = {bound}\n' for key, bound in least.items()))
-        for form in ("text", "csv"):
-            shown = ("leaderboard", "--format", form, "--data", str(data))
-            done = CliRunner().invoke(app, [*shown, "--fail-below", str(file)])
-            listed = [line.split()[:3] for line in done.stderr.splitlines() if " fever " in line]
-            expected = [[key, "fever", f"{fever[key]:.2f}"] for key in below]
-            assert (bool(below), expected) == (done.exit_code, listed), least
-            assert done.stdout == CliRunner().invoke(app, shown).stdout
-    for key, name in ((TINY, "hover"), ("decomposerl-tiney", "fever")):
-        file.write_text(f"[{key}]\n{name} = 50.0\n")
-        shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
-        assert [key, name, "–", "50.00"] == shown.splitlines()[-1].split()
-    short = board(limited=TINY)
-    write_parquet(short, data / "leaderboard.parquet")
-    file.write_text(f"[{TINY}]\nfever = 50.0\n")
-    shown = output(data, "leaderboard", "--fail-below", str(file), code=1)
-    assert [TINY, "fever", "–", "50.00"] == shown.splitlines()[-1].split()
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (0.7, "nan", "inf", '"70"')),
-        *((f"[{TINY}]\nfever = {value}", f"{TINY} fever") for value in (101, "true", "{a = 7.0}")),
-        (f"[{TINY}]", TINY),
-        ("fever = 70.0", '["SYSTEM"]'),
-        ("[simple-qwen2.5-7b-faithful]\nfever = 70.0", '["SYSTEM"]'),  # a dot without quotes
-        ("", '["SYSTEM"]'),
-        ("{", "line 1"),
-        ("\udcff", "utf-8"),
-    ],
-)
-def test_a_file_that_cannot_hold_the_gate_is_refused(data: Path, text: str, named: str):
-    """With the file and what is meant: a share in place of percent, no bound."""
-    file = data / "least.toml"
-    file.write_text(text, "utf-8", "surrogateescape")
-    shown = output(data, "leaderboard", "--fail-below", str(file), code=2).splitlines()[-1]
-    assert str(file) in shown
-    assert named in shown
-
-
-WHOLE, SHORT = (one.key for one in evaluation_files.SYSTEMS)
-NAME = "llm_aggrefact"
-
-
-def record(parts: Path, system: System | str, status: str = "ok") -> None:
-    """The run records of a system's predictions and scores."""
-    for kind in ("predictions", "scores"):
-        key = f"{kind}/{NAME}/{system}"
-        run = StageRun(key, "r", "2026-01-02T03:04:05+00:00", 60.0, 1, 1, 0, 0, "e", 0, 0, "{}")
-        path = run_path(parts, key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(dataclasses.asdict(dataclasses.replace(run, status=status))))
-
-
-@pytest.fixture
-def parts(tmp_path: Path) -> Path:
-    """Two systems on four claims of each part, one of them in a short run."""
-    parts = [part for part in AGGREFACT_PARTS for _ in range(4)]
-    rows = [claim_row(number, subset=part) for number, part in enumerate(parts)]
-    claims = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, BENCHMARK_CLAIMS.schema))
-    write_parquet(claims, tmp_path / f"benchmark/{NAME}.parquet")
-    evaluation_files.write_evaluation(tmp_path, NAME, claims)
-    record(tmp_path, WHOLE)
-    record(tmp_path, SHORT, "limited")
-    return tmp_path
-
-
-def test_the_leaderboard_of_llm_aggrefact_is_a_csv_of_whole_runs(parts: Path):
-    """One row for each system, with the page's columns; a short run is named, not shown."""
-    note, header, *rows = output(parts, "leaderboard", "--format", "aggrefact").splitlines()
-    assert f"{SHORT} is left out: a short run is no measurement" == note
-    assert ["model", "Size", "Average", *AGGREFACT_PARTS.values()] == header.split(",")
-    assert ["Simple @ rules,-,100.0" + ",100.0" * 11] == rows
-
-
-def test_without_a_whole_run_the_command_says_what_to_do(parts: Path):
-    """Short runs alone are as none."""
-    record(parts, WHOLE, "limited")
-    shown = output(parts, "leaderboard", "--format", "aggrefact", code=2)
-    assert "decomposerl evaluate SYSTEM --benchmarks llm_aggrefact" in " ".join(shown.split())
 
 
 # docs/how-to/paper-tables.md, in order on one card

@@ -270,7 +270,7 @@ def test_nothing_shadows_the_four_packages(tmp_path: Path):
 
 
 def test_every_corpus_has_a_table_and_a_reader():
-    """Each file beside the catalogue reads the corpus of its name; a derived test set needs none.
+    """Each file beside the catalogue reads the corpus of its name.
 
     Each reading beside the default names a reader, or the files that it leaves out.
     """

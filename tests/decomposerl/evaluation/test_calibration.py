@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from pydantic import ValidationError
-from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from decomposerl.chat import Token
@@ -21,12 +19,10 @@ from decomposerl.evaluation.calibration import (
     Confidence,
     cross_fitted,
     fit_calibration,
-    isotonic_curve,
     read_confidence,
     reliability,
 )
 from decomposerl.evaluation.metrics import calibration_error
-from strategies import law
 
 
 def listed(text: str, **chances: float) -> Token:
@@ -140,20 +136,6 @@ def overconfident(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def fitted(method: CalibrationMethod, rows: int = 2_000) -> Calibration:
     return fit_calibration(*overconfident(rows), method, **BOUND, fitted_on="wice dev")
-
-
-@given(
-    arrays.arrays(np.float64, st.integers(1, 60), elements=st.sampled_from(np.linspace(0, 1, 23))),
-    st.integers(0, 999),
-)
-@law(60)
-def test_the_isotonic_curve_equals_the_reference(values: np.ndarray, seed: int):
-    """Predictions at the fitted values, between them and beyond them are scikit-learn's."""
-    happened = np.random.default_rng(seed).random(len(values)) < values
-    reference = IsotonicRegression(out_of_bounds="clip").fit(values, happened)
-    asked = np.linspace(-0.1, 1.1, 57)
-    expected = reference.predict(asked)
-    assert expected == pytest.approx(np.interp(asked, *isotonic_curve(values, happened)), abs=1e-9)
 
 
 def test_the_temperature_equals_the_reference():

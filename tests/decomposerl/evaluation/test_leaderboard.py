@@ -1,4 +1,4 @@
-"""The leaderboard, the tables of the paper and of LLM-AggreFact."""
+"""The leaderboard and the tables of the paper."""
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.leaderboard import (
-    AGGREFACT,
-    AGGREFACT_PARTS,
-    aggrefact_rows,
     leaderboard,
     mean_scores,
     systems_of,
@@ -39,7 +35,7 @@ from decomposerl.evaluation.published import (
     ablation_of,
     domain_means,
 )
-from decomposerl.evaluation.systems import CHAT_MODELS, Model, System, system_named, systems
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 from project import ROOT
@@ -265,53 +261,6 @@ def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
         system_named("simpel", SYSTEMS)
     with pytest.raises(ConfigError, match="two systems are named one-"):
         systems([method("one", ONE), method("one", ONE)], [])
-
-
-QWEN = System("simple", "Simple", CHAT_MODELS[2], "faithful")
-RULES = System("simple", "Simple", CHAT_MODELS[0], "faithful")
-PAGE = (
-    *("model", "Size", "Average", "CNN", "XSum", "MediaS", "MeetB", "WiCE", "REVEAL"),
-    *("ClaimVerify", "FactCheck", "ExpertQA", "LFQA", "RAGTruth"),
-)
-"""The columns of https://llm-aggrefact.github.io, in its order."""
-PARTS_OF_ROW = (61.84, 73.6, 71.3, 79.7, 76.3, 85.8, 69.8, 76.0, 58.3, 80.3, 81.6)
-"""A row that the page shows with an average of 74.0."""
-
-
-def parts_scored(system: System, values: tuple[float | None, ...] = PARTS_OF_ROW) -> pl.DataFrame:
-    """Scores of the eleven parts, and the pooled one."""
-    named = zip(AGGREFACT_PARTS, values, strict=True)
-    rows = [score(system.key, AGGREFACT, v) | {"slice": "subset", "value": n} for n, v in named]
-    return scores([score(system.key, AGGREFACT, 12.0), *rows])
-
-
-def test_the_columns_are_those_of_the_page():
-    """In its order and with its names; the average is that of the rounded parts, as there."""
-    table = aggrefact_rows(parts_scored(QWEN).reverse(), [QWEN])
-    assert list(PAGE) == table.columns
-    assert ("Simple @ Qwen2.5-7B-Instruct", "7B", 74.0, 61.8) == table.row(0)[:4]
-    assert PARTS_OF_ROW[1:] == table.row(0)[4:]
-    for first, shown in ((50.04, (50.0, 50.0)), (50.06, (50.0, 50.1))):
-        row = aggrefact_rows(parts_scored(QWEN, (first, *(50.0,) * 10)), [QWEN]).row(0)
-        assert shown == row[2:4]
-
-
-def test_a_part_without_a_score_leaves_the_average_empty():
-    """A mean of ten parts is no figure of the page; such a row comes last."""
-    lacking = parts_scored(QWEN, (None, *PARTS_OF_ROW[1:]))
-    found = aggrefact_rows(pl.concat([lacking, parts_scored(RULES)]), [QWEN, RULES])
-    assert ["Simple @ rules", QWEN.reader_title] == found["model"].to_list()
-    assert [74.0, None] == found["Average"].to_list()
-    assert [61.8, None] == found["CNN"].to_list()
-
-
-def test_the_size_is_read_off_the_models_name():
-    """Of the user's own entries too; a dash, as on the page, where the name has none."""
-    names = {"org/mini-0.5b-it": "0.5B", "Llama-3.1-405B": "405B", "gpt-4o": "-", "bge-3batch": "-"}
-    for name, size in names.items():
-        entry = SystemEntry(name="mine", method="simple", model=name)
-        system = System("simple", "Simple", Model("mine", name, "entry", name), "faithful", entry)
-        assert size == aggrefact_rows(parts_scored(system), [system])["Size"][0], name
 
 
 def rounded_mean(row: PublishedRow | AblationRow, names: tuple[str, ...]) -> Decimal:
