@@ -1,4 +1,4 @@
-"""The systems that need no model: rules, and the lexical verifier.
+"""The systems that need no model: rules, and the verifier of the profile.
 
 ``opened_without_model`` opens one of these without Dagster, with the results of a run: the same
 engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
@@ -7,9 +7,8 @@ engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
 from pathlib import Path
 
 from decomposerl.evaluation.systems import System
-from resources.evaluation.generation import OpenedSystem, method_task, verifier_task
-from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import MethodPrompts, VerifierCaller
+from resources.evaluation.generation import OpenedSystem, opened_by_rules
+from resources.evaluation.runner import MethodPrompts
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredVerifier
 from resources.verifier.lexical import LexicalVerifier
@@ -31,8 +30,4 @@ def opened_without_model(
 ) -> OpenedSystem:
     """A system for which ``needs_no_model`` holds; ``results`` is the folder of stored results."""
     verifier = StoredVerifier(LexicalVerifier(), ResultStores(results))
-    if system.model.port == "verifier":
-        task, caller = verifier_task(system), VerifierCaller(verifier)
-        return OpenedSystem(task, caller, data, verifier.details)
-    chat = RuleChat(verifier, MethodPrompts(prompts_dir))
-    return OpenedSystem(method_task(system), chat, data, verifier.details)
+    return opened_by_rules(system, data, verifier, MethodPrompts(prompts_dir))

@@ -81,7 +81,7 @@ class JudgeResource(PromptedResource):
                 self.sampling(), model.enforces_schemas, model.thinks, bound, self.reasons
             ),
             again=load_prompt(AGAIN, self.prompts_dir),
-            sends_temperature=model.sends_temperature,
+            sends_temperature=model.style != "openai",
             batch_size=self.batch_size,
         )
 
