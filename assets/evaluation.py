@@ -148,8 +148,9 @@ def _predictions(
         engine = evaluation_model.opened(*opened, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         log, most_failed = context.log.info, config.most_failed
-        result = engine.predict(name, subset.claims, most_failed, log, calibrated=not third)
-        predicted, calls = result.predictions, result.calls
+        predicted, calls = engine.predict(
+            name, subset.claims, most_failed, log, calibrated=not third
+        )
         texts = {
             "verdicts": pages.verdicts_markdown(predicted, subset.claims),
             **pages.example_traces(predicted, subset.claims),
@@ -195,11 +196,9 @@ def _calibrations(
             log=context.log.info,
             calibrated=False,
         )
-        _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL)).predictions)
-        result = predict(claims=split.claims)
-        calibration, bins = fit_on_predictions(
-            result.predictions, split.claims, config.method, split.name
-        )
+        _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL))[0])
+        predicted, _ = predict(claims=split.claims)
+        calibration, bins = fit_on_predictions(predicted, split.claims, config.method, split.name)
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {
             **pages.calibration_facts(calibration),
@@ -418,17 +417,17 @@ def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
             for training in TRAINING_SETS
             if read and data_folder.exists(training)
         }
-        drops = [leak.drops for leak in leaked.values()]
+        drops = [found for found, _ in leaked.values()]
         by_set = pl.concat(drops)["matched_source"].value_counts(sort=True) if drops else None
         return dg.AssetCheckResult(
             passed=all(frame.is_empty() for frame in drops),
             metadata={
                 "training sets": list(leaked) or "none on disk",
-                "test claims": max((leak.tests for leak in leaked.values()), default=0),
+                "test claims": max((tests for _, tests in leaked.values()), default=0),
                 **{
                     f"{name}: {why}": n
-                    for name, leak in leaked.items()
-                    for why, n in leak.reasons.items()
+                    for name, (found, _) in leaked.items()
+                    for why, n in found["reason"].value_counts(sort=True).iter_rows()
                 },
                 "by test set": {} if by_set is None else dict(by_set.iter_rows()),
             },

@@ -30,7 +30,6 @@ from decomposerl.reports.cost import (
 )
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck, State
 from resources.corpora.status import corpora_checks
-from resources.evaluation.runner import CallSettings
 from resources.hub.locks import MAIN, ModelLocks, models_lock, read_model_lock
 from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
@@ -184,7 +183,7 @@ def _evaluating(settings: Settings) -> Iterator[ReadinessCheck]:
     resource = evaluation_model(settings)
     for place in (resource.open_models, resource.openai, resource.endpoint):
         if place.model:
-            yield from probes.verdict_tokens(place.model, CallSettings.at(place).room)
+            yield from probes.verdict_tokens(place.model, place.thought_tokens)
 
 
 def _endpoint_fix(name: str, role: Role) -> str:
@@ -237,7 +236,7 @@ def funnel_costs(
     rate = rate_of(embedder) if embedder.in_use else FREE
     lines.append(work.line("embedder", embedder.model or "MiniLM", rate))
     if silver.in_use:
-        reasoning = 0.0 if silver.sends_temperature else figures.REASONING_TOKENS
+        reasoning = figures.REASONING_TOKENS if silver.style == "openai" else 0.0
         lengths = figures.SILVER_PROMPT_TOKENS, figures.SILVER_REPLY_TOKENS + reasoning
         return [*lines, work.line("decomposer", silver.model, rate_of(silver), *lengths)]
     return [*lines, work.line("decomposer", "rules", FREE)]
@@ -266,7 +265,7 @@ def _sources(settings: Settings, rates: Mapping[str, figures.Figure]) -> Iterato
             f"is {here}"
         )
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
-    if silver.in_use and not silver.sends_temperature:
+    if silver.in_use and silver.style == "openai":
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"
     yield (
         "hours: on the clock, GPU-hours over a port's cards (DECOMPOSERL_MACHINE__CARDS, or one a "

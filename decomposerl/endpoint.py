@@ -183,9 +183,9 @@ class Endpoint(BaseModel):
         return {"default": None, "on": True, "off": False}[self.thinking]
 
     @property
-    def sends_temperature(self) -> bool:
-        """Whether the model accepts one; OpenAI's reasoning models do not."""
-        return self.style != "openai"
+    def thought_tokens(self) -> int:
+        """Tokens for a thought: none where thinking is off, or is neither switched nor known."""
+        return 0 if self.style == "none" or self.thinks is False else self.thinking_tokens
 
     @property
     def price(self) -> Price | None:

@@ -16,7 +16,7 @@ from decomposerl.extras import install_command
 from decomposerl.prompts import judge
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
-from decomposerl.prompts.verifier import MiniCheckForm
+from decomposerl.prompts.verifier import minicheck
 from resources.evaluation.runner import CONTINUATION, MethodPrompts
 from resources.judge.chat_judge import load_judge_prompts
 from resources.store.prompts import AGAIN, load_prompt
@@ -118,9 +118,9 @@ def every_prompt() -> Iterator[ShownPrompt]:
     text = continuation.filled("prompt", prompt="(a prompt)", transcript=PAIR)
     yield ShownPrompt(CONTINUATION, "prompt", [Message("user", text)], continuation.digest)
     yield from _of_training()
-    minicheck = load_prompt("minicheck")
-    messages = MiniCheckForm("own", minicheck).request(EVIDENCE, CLAIM).messages
-    yield ShownPrompt("minicheck", "user", messages, minicheck.digest)
+    own = load_prompt("minicheck")
+    messages = minicheck("own", own).request(EVIDENCE, CLAIM).messages
+    yield ShownPrompt("minicheck", "user", messages, own.digest)
 
 
 def _call(method: str, section: str) -> ModelCall:

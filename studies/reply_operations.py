@@ -12,7 +12,7 @@ from typing import Any
 
 from decomposerl.chat import ChatReply, Token
 from decomposerl.prompts.silver import read_questions
-from decomposerl.prompts.verifier import MiniCheckForm
+from decomposerl.prompts.verifier import VerifierForm
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
 from decomposerl.traces.grammar import parse_trace
@@ -73,7 +73,7 @@ def _minicheck(row: Row) -> list[float]:
     text, alternatives = _token(row.reply)
     tokens = (Token(text, alternatives[0][1], alternatives),)
     reply: ChatReply[object] = ChatReply(text, "length", "", 0, 1, 0.0, tokens=tokens)
-    return [round(mass, 3) for mass in MiniCheckForm.support(reply)]
+    return [round(mass, 3) for mass in VerifierForm(None, origin="own").support(reply)]
 
 
 def _token(reply: str) -> tuple[str, tuple[tuple[str, float], ...]]:

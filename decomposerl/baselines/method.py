@@ -247,7 +247,7 @@ def noting_repeats(procedure: Procedure) -> Procedure:
 
     def noting(given: ClaimInput) -> Steps:
         sent: list[ModelCall] = []
-        ended = yield from _through(procedure(given), sent.extend, lambda reply: reply)
+        ended = yield from through(procedure(given), sent.extend)
         return replace(ended, notes={**ended.notes, AGAIN: sum(bool(call.form) for call in sent)})
 
     return noting
@@ -255,23 +255,22 @@ def noting_repeats(procedure: Procedure) -> Procedure:
 
 def offering(labels: tuple[Verdict, ...], procedure: Procedure) -> Procedure:
     """The procedure, whose replies are read as answers to prompts that offer ``labels``."""
-    return lambda given: _through(
-        procedure(given), lambda _: None, lambda reply: replace(reply, labels=labels)
+    return lambda given: through(
+        procedure(given), replies=lambda reply: replace(reply, labels=labels)
     )
 
 
-def _through(
+def through(
     steps: Steps,
-    see: Callable[[tuple[ModelCall, ...]], None],
-    changed: Callable[[ModelReply], ModelReply],
+    calls: Callable[[tuple[ModelCall, ...]], tuple[ModelCall, ...] | None] = lambda same: same,
+    replies: Callable[[ModelReply], ModelReply] = lambda same: same,
 ) -> Steps:
-    """The steps, each group of calls shown to ``see``, each reply as ``changed`` gives it."""
-    calls = next(steps)
+    """The steps; each group of calls is seen and may be changed, each reply is changed."""
+    asked = next(steps)
     while True:
-        see(calls)
-        replies = yield calls
+        answers = yield calls(asked) or asked
         try:
-            calls = steps.send(tuple(map(changed, replies)))
+            asked = steps.send(tuple(map(replies, answers)))
         except StopIteration as end:
             ended: Verification = end.value
             return ended

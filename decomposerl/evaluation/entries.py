@@ -17,6 +17,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -36,40 +37,16 @@ from decomposerl.prompts.template import VerdictRule, placeholders_of
 from decomposerl.settings import mistakes
 
 TRACE, VERIFIER, QUESTIONS = "trace", "verifier", "questions"
-DECOMPOSED = ("chen_2024", "claimdecomp")
-"""The baselines whose publications trained a decomposer: it writes their questions where an entry
-names one, else they are prompted for them."""
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages, as they were published."""
 ClaimReading = Literal["own", "whole", "min_over_sentences"]
 """How a verifier reads a claim: as its publisher's code does, at once, or its weakest sentence."""
-_READ = ("temperature", "max_tokens", "seed", "read", "score", "supported", "refuted")
-_FORMS: dict[str, tuple[Form, ...]] = dict.fromkeys(_READ, ("chat", "documents")) | {
-    "user": ("chat",),
-    "system": ("chat",),
-    "pair": ("classifier",),
-    "template": ("documents",),
-    "supported_class": ("classifier",),
-    "tokenizer": ("chat", "documents", "minicheck"),  # a classifier measures with its own
-}
-"""The forms that use a field, of fields that not every form uses."""
 _PLACEHOLDERS = {"user": {"document", "claim"}, "pair": {"document", "claim"}, "system": set[str]()}
-_OF_METHOD = {"protocol", "demonstrations"}
-_OF_VERIFIER = (_FORMS.keys() - {"temperature", "max_tokens", "seed"}) | {"form", "threshold"}
-_OF_VERIFIER |= {"chunk", "claim_split"}
-_OF_PROMPT = {"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"}
-_OF_THE_REST = {"temperature", "max_tokens", "prompts", "verdict_rule", "title"}
-_OF_ENDPOINT = {"prompt_price", "completion_price", "dollars", "key", "served_as"}
-_LIMITS = {"concurrency", "deadline_s", "queue_deadline_s", "most_reply_bytes", "calls", "tokens"}
-_OF_CHAT = _LIMITS | {"thinking", "thinking_style", "thinking_tokens", "structured"}
-_NO_RESULT = _OF_ENDPOINT | _LIMITS | {"name", "title", "device"}
-"""Fields that change no verdict."""
-_SHOWN = 12
+_TABLE = tomllib.loads(files(__package__).joinpath("entries.toml").read_text("utf-8"))
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
-_RESERVED = re.compile(r"-seed_|-mean$")  # a further seed of a recipe, a mean over seeds
-_RANGE = "..."  # of partitions, for Dagster
-_ALIKE = 0.5
+# A further seed of a recipe, a mean over seeds, and a range of Dagster's partitions.
+_RESERVED = re.compile(r"-seed_|-mean$|\.\.\.")
 _OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are refused
 
 
@@ -82,11 +59,12 @@ def _as_json(value: object) -> object:
         raise ValueError("holds a date, which JSON does not have") from error
 
 
-Texts = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given),
-    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
-]
+def _listed(value: object) -> object:
+    value = [value] if isinstance(value, str) else value
+    return tuple(value) if isinstance(value, list) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 
@@ -130,15 +108,14 @@ class SystemEntry(Endpoint):
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401, ARG002 - pydantic's
         """Take the digest before paths are made absolute: a folder may move with its file."""
-        unused = _NO_RESULT | ({"base_url"} if self.revision else set())
+        unused = {"decomposer", *_TABLE["no_result"]} | ({"base_url"} if self.revision else set())
         if self.claim_split == "whole":  # the engine's name has it
             unused |= {"claim_split"}
-        unused |= {"decomposer"}
-        fields = self.model_dump(mode="json", exclude=set(unused), exclude_defaults=True)
+        fields = self.model_dump(mode="json", exclude=unused, exclude_defaults=True)
         if self.decomposer is not None:
             fields["decomposer"] = self.decomposer.digest
         written = json.dumps(fields, sort_keys=True)
-        self._digest = hashlib.sha256(written.encode()).hexdigest()[:_SHOWN]
+        self._digest = hashlib.sha256(written.encode()).hexdigest()[:12]
 
     @property
     def digest(self) -> str:
@@ -161,76 +138,55 @@ class SystemEntry(Endpoint):
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        problems = [*_misplaced(self), *_contradictions(self)]
-        if self.method == VERIFIER:
-            problems += _of_a_verifier(self)
-        if problems:
+        if problems := [*_misplaced(self), *_contradictions(self)]:
             raise ValueError("\n".join(problems))
         return self
 
 
 def _misplaced(entry: SystemEntry) -> Iterator[str]:
-    """Fields that its method or its place does not use."""
-    of_chat = entry.method != VERIFIER or entry.form != "classifier"
-    unused = {
-        "a baseline": _OF_METHOD if entry.method in {TRACE, VERIFIER, QUESTIONS} else set(),
-        " or ".join(DECOMPOSED): {"decomposer"} if entry.method not in DECOMPOSED else set(),
-        "the entry around a decomposer": _OF_THE_REST if entry.method == QUESTIONS else set(),
-        "method trace": {"recipe"} if entry.method != TRACE else set(),
-        "method verifier": _OF_VERIFIER - ({"user"} if entry.method == QUESTIONS else set())
-        if entry.method != VERIFIER
-        else set(),
-        "a baseline or trace": _OF_PROMPT if entry.method == VERIFIER else set(),
-        "an endpoint (base_url)": _OF_ENDPOINT if entry.place != "endpoint" else set(),
-        "a served chat model": _OF_CHAT if entry.place == "in_process" or not of_chat else set(),
-        "weights in this process": {"dtype", "device"} if entry.place != "in_process" else set(),
-    }
-    for where, fields in unused.items():
-        for field in sorted(fields & entry.model_fields_set):
-            yield f"{field}: belongs to {where}"
+    """Fields that its method, its place or its form does not use, by ``entries.toml``."""
+    for rule in _TABLE["fields"]:
+        only, unless = rule.get("only", {}), rule.get("unless", {})
+        wrong = any(getattr(entry, name) not in values for name, values in only.items())
+        if wrong or (unless and all(getattr(entry, k) in values for k, values in unless.items())):
+            for field in sorted(entry.model_fields_set.intersection(rule["names"])):
+                yield f"{field}: belongs to {rule['belong_to']}"
 
 
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
-    if (entry.place == "endpoint") != bool(entry.base_url):
-        runs = entry.runs or entry.place
-        yield f"base_url: runs = '{runs}' {'has no' if entry.base_url else 'needs a'} URL"
-    if entry.adapter and is_path(entry.adapter) and entry.adapter_revision:
-        yield "adapter_revision: a folder has none"
-    if entry.adapter and not is_path(entry.adapter) and not entry.adapter_revision:
-        yield (
-            "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ "
-            "or ../)"
-        )
-    if entry.adapter_revision and not entry.adapter:
-        yield "adapter: is missing"
-    if entry.method == QUESTIONS and entry.place == "server":
-        yield "runs: a decomposer is at an endpoint or in_process"
-    if entry.method == QUESTIONS and placeholders_of(entry.user) - {"claim"}:
-        yield "user: its one placeholder must be {claim}"
-    if entry.dollars and not (entry.prompt_price or entry.completion_price):
-        yield "dollars: a ceiling needs prompt_price and completion_price"
-
-
-def _of_a_verifier(entry: SystemEntry) -> Iterator[str]:
-    in_process = entry.form == "classifier"
-    if in_process != (entry.place == "in_process"):
-        yield f"form: '{entry.form}' runs {'in this process' if in_process else 'on a server'}"
-    if entry.form == "chat" and not entry.user:
-        yield "user: is missing: the text around {document} and {claim}"
-    for field in sorted(_FORMS.keys() & entry.model_fields_set):
-        if entry.form not in _FORMS[field]:
-            forms = " or ".join(f"'{form}'" for form in _FORMS[field])
-            yield f"{field}: form '{entry.form}' does not use it, but {forms}"
-    for field, wanted in _PLACEHOLDERS.items():
+    """What cannot be true of it, by the message."""
+    runs, of_hub = entry.runs or entry.place, bool(entry.adapter) and not is_path(entry.adapter)
+    asks, verifies = entry.method == QUESTIONS, entry.method == VERIFIER
+    where = "in this process" if entry.form == "classifier" else "on a server"
+    words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
+    known = {
+        f"base_url: runs = '{runs}' has no URL": entry.base_url and entry.place != "endpoint",
+        f"base_url: runs = '{runs}' needs a URL": not entry.base_url and entry.place == "endpoint",
+        "adapter_revision: a folder has none": is_path(entry.adapter) and entry.adapter_revision,
+        "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ or "
+        "../)": of_hub and not entry.adapter_revision,
+        "adapter: is missing": entry.adapter_revision and not entry.adapter,
+        "runs: a decomposer is at an endpoint or in_process": asks and entry.place == "server",
+        "user: its one placeholder must be {claim}": asks
+        and placeholders_of(entry.user) - {"claim"},
+        "dollars: a ceiling needs prompt_price and completion_price": entry.dollars
+        and not entry.price,
+        f"form: '{entry.form}' runs {where}": verifies
+        and (entry.form == "classifier") != (entry.place == "in_process"),
+        "user: is missing: the text around {document} and {claim}": verifies
+        and entry.form == "chat"
+        and not entry.user,
+        "supported: it and refuted are lists of different words, none of them empty": "" in words
+        or len(set(words)) < len(words),
+        "supported: it and refuted have at least one word each": not entry.supported
+        or not entry.refuted,
+    }
+    yield from (said for said, wrong in known.items() if wrong)
+    for field, wanted in _PLACEHOLDERS.items() if verifies else ():
         text = getattr(entry, field)
         if text and placeholders_of(text) != wanted:
             names = " and ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
             yield f"{field}: its placeholders must be {names}"
-    words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
-    if "" in words or len(set(words)) < len(words):
-        yield "supported: it and refuted are lists of different words, none of them empty"
-    if not entry.supported or not entry.refuted:
-        yield "supported: it and refuted have at least one word each"
 
 
 def parse_systems_toml(
@@ -275,33 +231,29 @@ def parse_systems_toml(
 def _entry(name: str, table: object) -> SystemEntry:
     if not isinstance(table, dict):
         raise ConfigError(f"{name}: stands outside of an entry; write it below a line [NAME]")
-    if inner := _inner(table):
-        whole = f"{name}.{inner}"
+    inner, whole = table, name
+    while isinstance(inner, dict):  # down to the first table that is no field
+        fields = SystemEntry.model_fields.keys()
+        deeper = (one for one in inner if isinstance(inner[one], dict) and one not in fields)
+        if not (part := next(deeper, "")):
+            break
+        inner, whole = inner[part], f"{whole}.{part}"
+    if whole != name:
         raise ConfigError(
             f'[{whole}]: is no part of an entry; a name with a dot needs quotes: ["{whole}"]'
         )
-    if not _NAME.fullmatch(name) or _RESERVED.search(name) or _RANGE in name:
+    if not _NAME.fullmatch(name) or _RESERVED.search(name):
         raise ConfigError(
             f"[{name}]: a name has lower-case letters, digits, '.', '_' and '-', begins with a "
-            f"letter or digit, and has neither '-seed_' inside nor '-mean' at its end, nor "
-            f"'{_RANGE}'"
+            f"letter or digit, and has neither '-seed_' inside nor '-mean' at its end, nor '...'"
         )
     if "name" in table:
         raise ConfigError(f"[{name}] name: the name is the line [{name}]")
-    fields = {str(field): value for field, value in table.items()}
-    if isinstance(own := fields.get("decomposer"), dict):
+    if isinstance(own := table.get("decomposer"), dict):
         # The same fields, but for its method: it writes questions and nothing else.
-        fields["decomposer"] = {"name": f"{name}.decomposer", "method": QUESTIONS, **own}
-    return SystemEntry(name=name, **fields)
-
-
-def _inner(table: Mapping[object, object]) -> str:
-    """The dotted path to the first table in it that is no field; empty where there is none."""
-    for name, value in table.items():
-        if isinstance(value, dict) and name not in SystemEntry.model_fields:
-            deeper = _inner(value)
-            return f"{name}.{deeper}" if deeper else str(name)
-    return ""
+        own = {"name": f"{name}.decomposer", "method": QUESTIONS, **own}
+        table = table | {"decomposer": own}
+    return SystemEntry(name=name, **table)
 
 
 def _unknown(
@@ -311,22 +263,19 @@ def _unknown(
     variables: Collection[str],
 ) -> Iterator[str]:
     names = [*methods, TRACE, VERIFIER]
-    if entry.method not in names:
-        yield f"method: there is no '{entry.method}'{_near(entry.method, names)}"
-    elif entry.method in methods and entry.protocol not in methods[entry.method]:
+    for field, known in (("method", names), ("recipe", recipes)):
+        word = getattr(entry, field)
+        if word not in known and (word or field == "method"):
+            near = get_close_matches(word, known, 1, 0.5)
+            there = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            yield f"{field}: there is no '{word}'; {there}"
+    if entry.method in methods and entry.protocol not in methods[entry.method]:
         yield f"protocol: {entry.method} has {', '.join(methods[entry.method])}"
-    if entry.recipe and entry.recipe not in recipes:
-        yield f"recipe: there is no '{entry.recipe}'{_near(entry.recipe, recipes)}"
     if entry.key.startswith(_OURS) and entry.key not in variables:
         yield (
             f"key: names that begin with {_OURS} are those of this program, and it has no such "
             "variable; choose another name"
         )
-
-
-def _near(word: str, names: Collection[str]) -> str:
-    near = get_close_matches(word, names, 1, _ALIKE)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(names))}"
 
 
 def _located(entry: SystemEntry, folder: Path) -> SystemEntry:

@@ -7,7 +7,8 @@ so that they cannot forge a token of a chat template.
 
 Each MiniCheck model was trained on one fixed form. That text is its publisher's and is not part of
 this project: it is read where the engine runs. ``minicheck.md`` is this project's own text for the
-same contract; answers to it carry ``prompt=own`` in the engine's name.
+same contract; answers to it carry ``prompt=own`` in the engine's name. A MiniCheck form is sent and
+read to the letter, as its publisher's code does.
 """
 
 import math
@@ -33,81 +34,12 @@ OWN_NOTE = (
     "on; its scores are not those of the published model."
 )
 _OWN = "prompt=own@"
-_DIGEST_DIGITS = 12
 _PAIR = "{document}{separator}{claim}"
 _BEFORE_A_WORD = " \N{LOWER ONE EIGHTH BLOCK}"  # what tokenizers write for a space
 ONE_TOKEN = Sampling(max_tokens=1, top_logprobs=TOP_LOGPROBS)
-ReadFrom = Literal["logprobs", "text"]
 _THOUGHT = "</think>"
 _EDGES = " \t\n\r\N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\"'*[(<>.,:;!)]"
 _LEAST = 3  # letters of a token that may stand for a longer word
-
-
-@dataclass(frozen=True, slots=True)
-class MiniCheckForm:
-    """The text around document and claim, and where it came from.
-
-    Sections ``system`` and ``user`` are for the 7B model, ``pair`` for Flan-T5.
-    """
-
-    origin: Origin
-    prompt: PromptFile
-
-    @property
-    def label(self) -> str:
-        """``prompt=<origin>@<digest>``, a part of the engine's name."""
-        return f"prompt={self.origin}@{self.prompt.digest[:_DIGEST_DIGITS]}"
-
-    @property
-    def prefix(self) -> str:
-        """What stands before the document in the section ``pair``.
-
-        Raises:
-            ConfigError: there is no such section, or more than a prefix is in it.
-        """
-        text = self.prompt.filled(
-            "pair", **{k: f"{{{k}}}" for k in ("document", "separator", "claim")}
-        )
-        if not text.endswith(_PAIR):
-            raise ConfigError(
-                f"prompt '{self.prompt.name}', section 'pair': it must end with {_PAIR}"
-            )
-        return text.removesuffix(_PAIR)
-
-    def request(self, document: str, claim: str) -> ChatRequest:
-        """The request for one token about a chunk and a claim, with its top log-probabilities.
-
-        Raises:
-            ConfigError: the prompt file lacks a section or a placeholder.
-        """
-        messages = (
-            Message("system", self.prompt.filled("system")),
-            Message("user", self.prompt.filled("user", document=document, claim=claim)),
-        )
-        return ChatRequest(messages, MINICHECK_SAMPLING, self.prompt.template)
-
-    @staticmethod
-    def support(reply: ChatReply[object]) -> tuple[float, float]:
-        """Probability mass of the first tokens that are the word "yes", and the word "no".
-
-        Letter case does not count, and neither does a space (also written ``▁``) before the word.
-        One word that is not among the top five has mass 0.
-
-        Raises:
-            ValueError: the reply has no log probabilities of its first token, or neither word is
-                among the top five: then nothing is known about the claim.
-        """
-        if not reply.tokens or not reply.tokens[0].alternatives:
-            raise ValueError("the reply carries no log probabilities of its first token")
-        mass = {"yes": 0.0, "no": 0.0}
-        listed = reply.tokens[0].alternatives[:TOP_LOGPROBS]
-        words = [(text.lstrip(_BEFORE_A_WORD).lower(), chance) for text, chance in listed]
-        if not mass.keys() & {word for word, _ in words}:
-            raise ValueError("neither yes nor no is among the likeliest first tokens")
-        for word, chance in words:
-            if word in mass:
-                mass[word] += math.exp(chance)
-        return min(mass["yes"], 1.0), min(mass["no"], 1.0)
 
 
 def own_prompt_note(engines: str) -> str:
@@ -121,16 +53,19 @@ class VerifierForm:
 
     ``prompt`` has the section ``user`` and may have ``system``; None sends the evidence as a
     document and the claim as the assistant's message, with ``template`` (JSON) for the chat
-    template. ``supported`` and ``refuted`` are its words in any case, ``label`` names the prompt.
+    template. ``supported`` and ``refuted`` are its words in any case, ``label`` names the prompt in
+    the engine's name. ``origin`` is that of a MiniCheck form: its words are read as they stand,
+    among the top five first tokens, where a space (also written ``▁``) may come before them.
     """
 
     prompt: PromptFile | None
     supported: tuple[str, ...] = ("yes",)
     refuted: tuple[str, ...] = ("no",)
-    read: ReadFrom = "logprobs"
+    read: Literal["logprobs", "text"] = "logprobs"
     sampling: Sampling = ONE_TOKEN
     template: str = ""
     label: str = ""
+    origin: Origin | None = None
 
     def request(self, document: str, claim: str) -> ChatRequest:
         """The request about a chunk and a claim.
@@ -138,7 +73,8 @@ class VerifierForm:
         Raises:
             ConfigError: the prompt lacks a section or a placeholder.
         """
-        document, claim = escaped(document), escaped(claim)
+        if self.origin is None:
+            document, claim = escaped(document), escaped(claim)
         if self.prompt is None:
             return ChatRequest(
                 (Message("assistant", claim),),
@@ -147,8 +83,10 @@ class VerifierForm:
                 documents=(document,),
                 template_arguments=self.template,
             )
-        user = Message("user", self.prompt.filled("user", document=document, claim=claim))
         system = self.prompt.sections.get("system")
+        if self.origin is not None:
+            system = self.prompt.filled("system")
+        user = Message("user", self.prompt.filled("user", document=document, claim=claim))
         messages = (user,) if system is None else (Message("system", system), user)
         return ChatRequest(messages, self.sampling, self.prompt.template)
 
@@ -190,10 +128,32 @@ class VerifierForm:
             place += len(token.text)
         return tokens[0]
 
-    @staticmethod
-    def _mass(token: Token, words: Sequence[str]) -> float:
-        chances = (chance for text, chance in token.alternatives if _begins(text, words))
-        return min(sum(math.exp(chance) for chance in chances), 1.0)
+    def _mass(self, token: Token, words: Sequence[str]) -> float:
+        if self.origin is None:
+            likely = [chance for text, chance in token.alternatives if _begins(text, words)]
+        else:
+            listed = token.alternatives[:TOP_LOGPROBS]
+            likely = [c for text, c in listed if text.lstrip(_BEFORE_A_WORD).lower() in words]
+        return min(sum(map(math.exp, likely), 0.0), 1.0)
+
+
+def minicheck(origin: Origin, prompt: PromptFile) -> VerifierForm:
+    """MiniCheck's form: sections ``system`` and ``user`` for the 7B model, ``pair`` for Flan-T5."""
+    label = f"prompt={origin}@{prompt.digest[:12]}"
+    return VerifierForm(prompt, sampling=MINICHECK_SAMPLING, label=label, origin=origin)
+
+
+def pair_prefix(prompt: PromptFile | None) -> str:
+    """What stands before the document in the section ``pair`` of a MiniCheck form.
+
+    Raises:
+        ConfigError: there is no such section, or more than a prefix is in it.
+    """
+    names = ("document", "separator", "claim")
+    text = prompt.filled("pair", **{k: f"{{{k}}}" for k in names}) if prompt else ""
+    if not text.endswith(_PAIR):
+        raise ConfigError(f"prompt '{NAME}', section 'pair': it must end with {_PAIR}")
+    return text.removesuffix(_PAIR)
 
 
 def _begins(token: str, words: Sequence[str]) -> bool:

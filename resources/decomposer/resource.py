@@ -40,6 +40,6 @@ class DecomposerResource(PromptedResource, MappedResource):
             thinking=self.endpoint.thinks,
             most_unanswered=self.most_unanswered,
             again=load_prompt(AGAIN, self.prompts_dir),
-            sends_temperature=self.endpoint.sends_temperature,
+            sends_temperature=self.endpoint.style != "openai",
             batch_size=self.batch_size,
         )

@@ -27,7 +27,6 @@ from decomposerl.baselines.method import ClaimInput, Procedure, Verification, of
 from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.errors import EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
-from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import (
     BEYOND_CONTEXT,
     DROPPED,
@@ -35,26 +34,29 @@ from decomposerl.evaluation.scored_claims import (
     BeyondContext,
 )
 from decomposerl.evaluation.systems import System
-from decomposerl.progress import Bar, bar
-from decomposerl.prompts.template import THREE_WAY, PromptFile, VerdictRule
+from decomposerl.progress import bar
+from decomposerl.prompts.template import PromptFile
 from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import CALIBRATIONS, CALLS, LABELS, PREDICTIONS, Verdict
 from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
-from decomposerl.training.experiments import experiment
+from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     ClaimToVerify,
     MethodCaller,
+    MethodPrompts,
     Prediction,
     PredictionStore,
-    Progress,
+    VerifierCaller,
     run_claims,
     scored,
 )
+from resources.store.stored_ports import StoredVerifier
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
+from resources.verifier.hosted import HostedVerifier
 
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is that of the greedy trace."""
@@ -62,40 +64,26 @@ SHARDS = "prediction_shards"
 VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
 _AT_ONCE = 16  # claims in progress in this process: more would delay the first result
-_REPORTS = 20  # most progress messages of a run
-# Each is an event in Dagster's storage, which costs more than a claim by rules.
-_REPORT_EVERY_S = 5.0
+_LOG_EVERY_S = 30.0  # a message is an event in Dagster's storage, which costs more than a claim
 Details = Callable[[], Mapping[str, int | float | str]]
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
-_METHODS = {method.name: method for method in ENTRY_METHODS}
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Tokens of the longest reply, and of what later calls of a claim add to the prompt."""
-
-    reply: int
-    later: int = 0
-
-
-NO_ROOM = Room(0)
-ROOMS = {"single_call": Room(3_072), "faithful": Room(2_048, later=2_048)}
-"""By the protocol of a baseline."""
+METHODS = {method.name: method for method in ENTRY_METHODS}
 
 
 @dataclass(frozen=True)
 class ContextGuard:
     """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
 
-    Where a policy reads a ``view`` of the evidence, the view has to fit.
+    ``room`` is for the longest reply, and for what later calls of a claim add to the prompt. Where
+    a policy reads a ``view`` of the evidence, the view has to fit.
     """
 
     rule: BeyondContext
     context: int = 0
     file: PromptFile | None = None
-    room: Room = NO_ROOM
+    room: int = 0
     counter: CautiousTokens | ModelTokens = field(default_factory=CautiousTokens)
     view: EvidenceView | None = None
 
@@ -127,14 +115,12 @@ class ContextGuard:
         if not self.context:
             return None
         passages = question.passages if self._numbers else ()
+        texts = [question.claim, question.evidence, "\n".join(passages)]
         numbers = _NUMBER * len(passages)
         # A token has at least one byte, so most claims need not be counted.
-        most = len(question.claim.encode()) * _CLAIMS + numbers
-        whole = max(len(question.evidence.encode()), sum(len(one.encode()) for one in passages))
-        if self._fixed + most + whole <= self.context:
-            return None
-        texts = [question.claim, question.evidence, "\n".join(passages)]
-        claim, *each = map(int, self.counter.count(texts))
+        claim, *each = (len(text.encode()) for text in texts)
+        if self._fixed + _CLAIMS * claim + max(each) + numbers > self.context:
+            claim, *each = map(int, self.counter.count(texts))
         left = self.context - self._fixed - _CLAIMS * claim
         return left if max(each) + numbers > left else None
 
@@ -148,20 +134,20 @@ class ContextGuard:
         """Tokens besides claim and evidence."""
         sections = [] if self.file is None else list(self.file.sections.values())
         longest = max(map(int, self.counter.count(sections)), default=0)
-        return longest + self.room.reply + self.room.later + _MARGIN
+        return longest + self.room + _MARGIN
 
 
-def counter_of(model: str, revision: str = "") -> CautiousTokens | ModelTokens:
+NO_GUARD = ContextGuard("best_sentences")
+"""Of a system without a context: rules, and verifiers, which cut evidence themselves."""
+
+
+def counter_of(model: str, revision: str = "main") -> CautiousTokens | ModelTokens:
     """The model's own tokenizer where it is on this machine, else a cautious estimate."""
-    wanted = revision or "main"
     try:
-        found = tokenizer_file(model, wanted)
+        known = tokenizer_file(model, revision)
     except EngineMissing:
-        found = None
-    return CautiousTokens() if found is None else ModelTokens(model, wanted)
-
-
-_UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the model's context")
+        known = None
+    return CautiousTokens() if known is None else ModelTokens(model, revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +176,10 @@ class Task:
 
 
 def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LABELS) -> Task:
-    """The task of a method with a chat model, whose prompts offer ``labels``."""
-    method = _METHODS[system.method]
+    """The task of a method: a chat model's prompts offer ``labels``, a verifier's has none."""
+    method = METHODS[system.method]
+    if method.engine == "verifier":
+        return Task(system, scored, method.name, False, seed=seed, revision=method.revision)
     procedures = {str(name): procedure for name, procedure in method.procedures.items()}
     return Task(
         system,
@@ -201,60 +189,6 @@ def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LA
         seed=seed,
         revision=method.revision,
     )
-
-
-def answers_third(system: System) -> bool:
-    """Whether a system may end with the third verdict where it is asked for it."""
-    entry, port = system.entry, system.model.port
-    if entry is not None and entry.method in {TRACE, VERIFIER}:
-        return rule_of(entry) == THREE_WAY
-    if port == "policy":
-        return experiment(system.model.key).verdict_rule == THREE_WAY
-    return port != "verifier" and _METHODS[system.method].three_way
-
-
-def rule_of(entry: SystemEntry) -> VerdictRule:
-    """The entry's verdict rule, else its recipe's."""
-    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
-    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
-
-
-def verifier_task(system: System, seed: int = 42) -> Task:
-    """The task of a method whose verdicts are a verifier's."""
-    revision = _METHODS[system.method].revision
-    return Task(system, scored, system.method, decomposes=False, seed=seed, revision=revision)
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """``PREDICTIONS`` and ``CALLS`` in the order of the claims."""
-
-    predictions: pl.DataFrame
-    calls: pl.DataFrame
-
-
-def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
-    verification, confidence = one.verification, one.confidence
-    cycles = [asdict(cycle) for cycle in verification.cycles]
-    trace = {"opening": verification.opening, "cycles": cycles, "verdict": verification.verdict}
-    return {
-        "claim_id": one.claim_id,
-        "verdict": verification.verdict,
-        "parse_status": verification.status,
-        "support_score": verification.notes.get(SUPPORT),
-        "confidence_raw": None if confidence is None else confidence.raw,
-        "confidence_normalised": None if confidence is None else confidence.normalised,
-        "confidence_bound": None if confidence is None else confidence.lower_bound,
-        "confidence_calibrated": None,
-        "agreement": verification.notes.get(AGREEMENT),
-        "questions": len(verification.cycles),
-        "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
-        "basis": basis_of(cycle.answer for cycle in verification.cycles) if decomposes else None,
-        "calls": len(one.calls),
-        "trace": trace if decomposes else None,
-        "notes": json.dumps(dict(verification.notes), sort_keys=True),
-        "reply": verification.reply,
-    }
 
 
 @dataclass
@@ -269,7 +203,7 @@ class OpenedSystem:
     caller: MethodCaller
     folder: Path
     details: Details = dict
-    guard: ContextGuard = ContextGuard("best_sentences")
+    guard: ContextGuard = NO_GUARD
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
 
@@ -286,10 +220,11 @@ class OpenedSystem:
         log: Callable[[str], None],
         *,
         calibrated: bool = True,
-    ) -> Generated:
-        """Predictions of ``claims`` (``BENCHMARK_CLAIMS``); ``log`` receives progress messages.
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """``PREDICTIONS`` and ``CALLS`` of ``claims`` (``BENCHMARK_CLAIMS``), in their order.
 
-        ``calibrated``: apply the system's calibration, if one was fitted.
+        ``log`` receives progress messages. ``calibrated``: apply the system's calibration, if one
+        was fitted.
 
         Raises:
             EngineError: too many claims failed, or no call can be answered; finished claims are
@@ -298,37 +233,35 @@ class OpenedSystem:
         """
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
-        system = self.task.system
-        title, columns = f"{system.key}, {benchmark}", ("claim_id", "claim", "evidence", "passages")
+        columns = claims.select("claim_id", "claim", "evidence", "passages")
         asked = [
             ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
-            for claim_id, claim, evidence, passages in claims.select(columns).iter_rows()
+            for claim_id, claim, evidence, passages in columns.iter_rows()
         ]
-        with bar(title, claims.height, "claims") as shown:
-            progress = _reported(shown, title, log)
-            answered = self._answered(asked, benchmark, progress, most_failed=most_failed)
+        answered = self._answered(asked, benchmark, log=log, most_failed=most_failed)
+        task = self.task
         same = {
             "benchmark": benchmark,
-            "system": system.key,
-            "method": system.method,
-            "model": system.model.key,
-            "protocol": system.protocol,
+            "system": task.system.key,
+            "method": task.system.method,
+            "model": task.system.model.key,
+            "protocol": task.system.protocol,
             "engine": self.engine,
-            "prompt_hash": self.task.prompt_hash(self.caller),
-            "seed": self.task.seed,
+            "prompt_hash": task.prompt_hash(self.caller),
+            "seed": task.seed,
         }
-        rows = [same | _row(one, decomposes=self.task.decomposes) for one in answered]
+        rows = [same | _row(one, decomposes=task.decomposes) for one in answered]
         predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
         if calibration is not None:
             known = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
             applied = pl.Series("confidence_calibrated", calibration.apply(known)).fill_nan(None)
             predictions = predictions.with_columns(applied)
         calls = [
-            {"claim_id": one.claim_id, "call": number, **asdict(call)}
+            {"claim_id": one.claim_id, "call": number, **call}
             for one in answered
             for number, call in enumerate(one.calls)
         ]
-        return Generated(predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema)))
+        return predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema))
 
     def verify(
         self, claims: Sequence[ClaimToVerify], finished: Callable[[Prediction], None]
@@ -342,22 +275,20 @@ class OpenedSystem:
         Raises:
             EngineError: no call can be answered.
         """
-        with bar(self.task.system.key, len(claims), "claims") as shown:
-            progress = _reported(shown)
-            self._answered(claims, VERIFIED, progress, finished, at_once=_AT_ONCE)
+        self._answered(claims, VERIFIED, finished, at_once=_AT_ONCE)
 
     def _answered(
         self,
         claims: Sequence[ClaimToVerify],
         name: str,
-        progress: Progress,
         finished: Callable[[Prediction], None] = lambda _: None,
         *,
+        log: Callable[[str], None] = lambda _: None,
         most_failed: float = 1.0,
         at_once: int = 0,
     ) -> list[Prediction]:
         """The result of each claim, in order; they are stored in the folder ``name``."""
-        task = self.task
+        task, title = self.task, f"{self.task.system.key}, {name}"
         fitted = {one.claim_id: self.guard.fitted(one.question) for one in claims}
         asked = [ClaimToVerify(one, question) for one, (question, _) in fitted.items() if question]
         digests = {  # of everything that a method sees of a claim
@@ -368,35 +299,36 @@ class OpenedSystem:
         stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
         names = (self.engine, stored_as, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
-        known = len(store.read(list(digests)))
+        every, counted, said = dict[str, Prediction](), list[int](), time.monotonic()
 
-        def noted(one: Prediction) -> Prediction:
-            """With a note where the claim was beyond the context."""
-            done, ended = fitted[one.claim_id][1], one.verification
-            if done is None:
-                return one
-            return replace(
-                one, verification=replace(ended, notes={BEYOND_CONTEXT: done, **ended.notes})
+        def noted(one: Prediction) -> None:
+            """Hand it over, with a note where the claim was beyond the context."""
+            ended, done = one.verification, fitted[one.claim_id][1]
+            if done is not None:
+                ended = replace(ended, notes={BEYOND_CONTEXT: done, **ended.notes})
+            every[one.claim_id] = replace(one, verification=ended)
+            finished(every[one.claim_id])
+
+        def progress(done: int, total: int) -> None:
+            nonlocal said
+            if not counted:  # what was stored, which says nothing of the rate
+                shown.known = done
+            counted.append(done)
+            shown.move(done)
+            if done and (done == total or time.monotonic() - said > _LOG_EVERY_S):
+                said = time.monotonic()
+                log(f"{title}: {done:,} of {total:,} claims")
+
+        run = (task.procedure, task.prompt, asked, self.caller, store)
+        with bar(title, len(claims), "claims") as shown:
+            run_claims(
+                *run, most_failed=most_failed, progress=progress, finished=noted, at_once=at_once
             )
-
-        answered = run_claims(
-            task.procedure,
-            task.prompt,
-            asked,
-            self.caller,
-            store,
-            most_failed=most_failed,
-            progress=progress,
-            finished=lambda one: finished(noted(one)),
-            at_once=at_once,
-        )
-        every = {one.claim_id: noted(one) for one in answered}
-        for claim_id in fitted.keys() - digests.keys():
-            every[claim_id] = noted(Prediction(claim_id, _UNASKED, None, ()))
+        why = "not asked: its evidence is beyond the model's context"
         for claim in (claim for claim in claims if claim.claim_id not in digests):
-            finished(every[claim.claim_id])
-        self.calls += len(digests) - known
-        self.hits += known
+            noted(Prediction(claim.claim_id, Verification(None, "unparsed", why), None, ()))
+        self.calls += len(asked) - counted[0]
+        self.hits += counted[0]
         return [every[claim.claim_id] for claim in claims]
 
     def calibration(self) -> Calibration | None:
@@ -424,21 +356,43 @@ class OpenedSystem:
         return calibration
 
 
-def _reported(shown: Bar, what: str = "", log: Callable[[str], None] = lambda _: None) -> Progress:
-    """Moves the bar and logs ``what`` at the end, and at each part where that takes long."""
-    said, first = time.monotonic(), True
+def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
+    verification, confidence = one.verification, one.confidence
+    cycles = [asdict(cycle) for cycle in verification.cycles]
+    trace = {"opening": verification.opening, "cycles": cycles, "verdict": verification.verdict}
+    return {
+        "claim_id": one.claim_id,
+        "verdict": verification.verdict,
+        "parse_status": verification.status,
+        "support_score": verification.notes.get(SUPPORT),
+        "confidence_raw": None if confidence is None else confidence.raw,
+        "confidence_normalised": None if confidence is None else confidence.normalised,
+        "confidence_bound": None if confidence is None else confidence.lower_bound,
+        "confidence_calibrated": None,
+        "agreement": verification.notes.get(AGREEMENT),
+        "questions": len(verification.cycles),
+        "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
+        "basis": basis_of(cycle.answer for cycle in verification.cycles) if decomposes else None,
+        "calls": len(one.calls),
+        "trace": trace if decomposes else None,
+        "notes": json.dumps(dict(verification.notes), sort_keys=True),
+        "reply": verification.reply,
+    }
 
-    def progress(done: int, total: int) -> None:
-        nonlocal said, first
-        if first:  # what was stored, which says nothing of the rate
-            shown.known, first = done, False
-        shown.move(done)
-        part = total and done * _REPORTS // total != (done - 1) * _REPORTS // total
-        if done and (done == total or (part and time.monotonic() - said > _REPORT_EVERY_S)):
-            said = time.monotonic()
-            log(f"{what}: {done:,} of {total:,} claims")
 
-    return progress
+def opened_by_rules(
+    system: System,
+    data: Path,
+    verifier: StoredVerifier | HostedVerifier,
+    prompts: MethodPrompts,
+    guard: ContextGuard = NO_GUARD,
+    seed: int = 42,
+    labels: tuple[Verdict, ...] = LABELS,
+) -> OpenedSystem:
+    """A verifier's system, or one whose chat model are rules over the verifier."""
+    by_rules = system.model.port == "rules"
+    caller: MethodCaller = RuleChat(verifier, prompts) if by_rules else VerifierCaller(verifier)
+    return OpenedSystem(method_task(system, seed, labels), caller, data, verifier.details, guard)
 
 
 def _calibration_file(data: Path, system: str) -> Path:

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.chat import Token
+from decomposerl.endpoint import NumberType
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
@@ -30,11 +31,7 @@ from resources.evaluation.runner import TOO_LONG, MethodPrompts, Reply
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 
-DataType = Literal["float32", "bfloat16", "float16"]
-_ADAPTER_CONFIG = "adapter_config.json"
-_BASE = "base_model_name_or_path"
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
-_SHOWN = 12
 SMALL = 10_000_000
 """Parameters below which a matrix product is too short to be shared by threads."""
 
@@ -51,7 +48,7 @@ class Weights:
     adapter: str = ""
     revision: str = "main"
     device: str = "cpu"
-    dtype: DataType = "float32"
+    dtype: NumberType = "float32"
 
     @cached_property
     def name(self) -> str:
@@ -71,8 +68,8 @@ class Weights:
             parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
-    def load(self) -> "LoadedModel":
-        """Read model and tokenizer.
+    def load(self) -> tuple[Any, Any]:
+        """The model and its tokenizer; greedy, unless a call says otherwise.
 
         Raises:
             OSError: there is no such model.
@@ -92,7 +89,9 @@ class Weights:
         model: Any = AutoModelForCausalLM.from_pretrained(
             self.base, revision=self.revision, dtype=getattr(torch, self.dtype)
         )
-        ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+        stored = model.generation_config.eos_token_id
+        ends = [*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id]
+        ends = [token for token in dict.fromkeys(ends) if token is not None]
         padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
         # Defaults stored with weights (a penalty, a temperature) would not be greedy decoding.
         defaults: Any = transformers.GenerationConfig
@@ -100,7 +99,10 @@ class Weights:
         if self.adapter:
             from peft import PeftModel
 
-            with quiet_peft():
+            with warnings.catch_warnings():
+                # Missing keys are an error below; the other is of peft's own code.
+                warnings.filterwarnings("ignore", "Found missing adapter keys", UserWarning)
+                warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
                 model = PeftModel.from_pretrained(model, self.adapter)
             if problem := adapter_problem(model, Path(self.adapter)):
                 raise EngineError(f"the adapter {self.adapter} is refused: {problem}")
@@ -108,53 +110,21 @@ class Weights:
                 model = model.merge_and_unload()
             if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
                 raise EngineError(f"{self.adapter} was replaced while it was read: start again")
-        return LoadedModel(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A transformers model with its tokenizer; ``ends`` are the tokens that end a reply."""
-
-    model: Any
-    tokenizer: Any
-    ends: tuple[int, ...]
-    padding: int
-
-    @contextmanager
-    def threads(self) -> Iterator[None]:
-        """One thread of the processor for a small model, for which more only wait for another."""
-        import torch
-
-        before = torch.get_num_threads()
-        small = sum(one.numel() for one in self.model.parameters()) < SMALL
-        torch.set_num_threads(1 if small else before)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-
-    @property
-    def context(self) -> int:
-        """Maximum number of tokens of prompt and reply together."""
-        return int(self.model.config.max_position_embeddings)
+        return model.to(self.device).eval(), tokenizer
 
 
 @contextmanager
-def quiet_peft() -> Iterator[None]:
-    """Silence two warnings of peft: of missing keys, which are an error here, and of its own code.
+def few_threads(model: Any) -> Iterator[None]:  # noqa: ANN401 - of transformers
+    """One thread of the processor for a small model, for which more only wait for another."""
+    import torch
 
-    It reads a transformers flag by its former name.
-    """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Found missing adapter keys", UserWarning)
-        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+    before = torch.get_num_threads()
+    small = sum(one.numel() for one in model.parameters()) < SMALL
+    torch.set_num_threads(1 if small else before)
+    try:
         yield
-
-
-def _ends(*ids: int | list[int] | None) -> list[int]:
-    """All token ids without repetition, in order."""
-    lists = [each if isinstance(each, list) else [each] for each in ids if each is not None]
-    return list(dict.fromkeys(token for each in lists for token in each))
+    finally:
+        torch.set_num_threads(before)
 
 
 def context_of(base: str, revision: str = "main") -> int:
@@ -174,7 +144,7 @@ def context_of(base: str, revision: str = "main") -> int:
 def weights_digest(folder: Path) -> str:
     """12 hex digits of SHA-256 over weights, config, tokenizer and chat template.
 
-    An adapter has the same digest wherever its base lies.
+    An adapter has the same digest wherever its base lies, and in any order of its modules.
 
     Raises:
         EngineError: an adapter's configuration cannot be read.
@@ -182,47 +152,35 @@ def weights_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
         digest.update(path.name.encode() + b"\0")
-        if path.name == _ADAPTER_CONFIG:
-            digest.update(_adapter_config(path))
+        if path.name != "adapter_config.json":
+            with path.open("rb") as handle:
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
             continue
-        with path.open("rb") as handle:
-            digest.update(hashlib.file_digest(handle, "sha256").digest())
-    return digest.hexdigest()[:_SHOWN]
-
-
-def _adapter_config(path: Path) -> bytes:
-    """What peft wrote, without the base's path and the order of a set of modules."""
-    try:
-        config: dict[str, Any] = dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise EngineError(f"{path} is no adapter's configuration: {error}") from error
-    config.pop(_BASE, None)
-    modules = config.get("target_modules")
-    config["target_modules"] = sorted(modules) if isinstance(modules, list) else modules
-    return json.dumps(config, sort_keys=True).encode()
+        try:
+            config: dict[str, Any] = dict(json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise EngineError(f"{path} is no adapter's configuration: {error}") from error
+        config.pop("base_model_name_or_path", None)
+        modules = config.get("target_modules")
+        config["target_modules"] = sorted(modules) if isinstance(modules, list) else modules
+        digest.update(json.dumps(config, sort_keys=True).encode())
+    return digest.hexdigest()[:12]
 
 
 RULES = 1
 """Part of the prompt's hash; raise it whenever this file changes any answer."""
+_Job = tuple[int, ModelCall, list[int]]
+"""A call with its index in the request, and the tokens of its prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A call with its index in the request, and the tokens of its prompt."""
-
-    index: int
-    call: ModelCall
-    ids: list[int]
-
-
-class TopLogprobs:
+class _TopLogprobs:
     """A logits processor that records top log probabilities and changes nothing.
 
-    Scores are (batch, vocabulary), before any temperature.
+    Scores are (batch, vocabulary), before any temperature. ``count`` of them are kept per step: a
+    whole vocabulary per step, as ``output_logits`` keeps it, would not fit into memory.
     """
 
     def __init__(self, count: int) -> None:
-        """``count`` top tokens are kept per step; with 0 only the chosen token's probability."""
         self._count = count
         self._last: Any = None
         self._chosen: list[Any] = []
@@ -230,11 +188,10 @@ class TopLogprobs:
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ANN401 - tensors
         """Record this step's scores, and the token that the previous step chose."""
-        self._choose(input_ids)
+        if self._last is not None:
+            self._chosen.append(self._last.gather(1, input_ids[:, -1:])[:, 0])
         self._last = scores.float().log_softmax(dim=-1)
-        # A few numbers per step: a whole vocabulary per step would not fit into memory.
-        top = self._last.topk(self._count, dim=-1)
-        self._top.append((top.indices, top.values))
+        self._top.append(tuple(self._last.topk(self._count, dim=-1)))
         return scores
 
     def rows(self, generated: Any, tokenizer: Any) -> Iterator[Iterator[Token]]:  # noqa: ANN401 - a tensor
@@ -244,24 +201,21 @@ class TopLogprobs:
         def text(number: int) -> str:
             return str(tokenizer.decode([number], clean_up_tokenization_spaces=False))
 
-        self._choose(generated)
-        recorded = (self._chosen, *zip(*self._top, strict=True))
-        columns = (torch.stack(tuple(part), dim=1).tolist() for part in recorded)
+        self._chosen.append(self._last.gather(1, generated[:, -1:])[:, 0])
+        values, indices = zip(*self._top, strict=True)
+        columns = (torch.stack(part, dim=1).tolist() for part in (self._chosen, indices, values))
         for row in zip(generated.tolist(), *columns, strict=True):
             yield (
-                Token(text(number), chosen, tuple(zip(map(text, ids), values, strict=True)))
-                for number, chosen, ids, values in zip(*row, strict=True)
+                Token(text(number), chosen, tuple(zip(map(text, ids), likely, strict=True)))
+                for number, chosen, ids, likely in zip(*row, strict=True)
             )
-
-    def _choose(self, ids: Any) -> None:  # noqa: ANN401 - a tensor
-        if self._last is not None:
-            self._chosen.append(self._last.gather(1, ids[:, -1:])[:, 0])
 
 
 class LocalModel:
     """A ``MethodCaller`` over transformers."""
 
     concurrent = False
+    claims_at_once = 256
 
     def __init__(
         self,
@@ -269,19 +223,16 @@ class LocalModel:
         prompts: MethodPrompts | None = None,
         *,
         size: int = 16,
-        claims_at_once: int = 256,
         top_logprobs: int = 5,
         seed: int = 42,
     ) -> None:
         """Weights are loaded with the first call of ``answer``.
 
-        ``size`` prompts are generated together, of ``claims_at_once`` claims in progress. Replies
-        carry the ``top_logprobs`` most likely tokens at each position; samples are drawn from
-        ``seed`` and their own number.
+        ``size`` prompts are generated together. Replies carry the ``top_logprobs`` most likely
+        tokens at each position; samples are drawn from ``seed`` and their own number.
         """
         self._weights, self._prompts = weights, prompts or MethodPrompts()
-        self._size, self.claims_at_once = size, claims_at_once
-        self._top_logprobs, self._seed = top_logprobs, seed
+        self._size, self._top_logprobs, self._seed = size, top_logprobs, seed
 
     @property
     def engine(self) -> str:
@@ -301,77 +252,85 @@ class LocalModel:
         """
         replies: dict[int, Reply] = {}
         kinds: dict[tuple[Any, ...], list[_Job]] = {}
-        jobs = [_Job(n, call, self._ids(prompt, call)) for n, call in enumerate(calls)]
+        jobs = [(place, call, self._ids(prompt, call)) for place, call in enumerate(calls)]
         # Longest first: a batch that does not fit in memory fails at once.
-        for job in sorted(jobs, key=lambda job: -len(job.ids)):
-            call, size = job.call, len(job.ids)
-            if size > (most := self._loaded.context - call.max_tokens):
-                said = f"{TOO_LONG}: the prompt has {size:,} tokens; {most:,} fit beside its reply"
-                replies[job.index] = Reply(ModelReply("", failure=said), size)
+        for place, call, ids in sorted(jobs, key=lambda job: -len(job[2])):
+            most = self._model.config.max_position_embeddings - call.max_tokens
+            if len(ids) > most:
+                said = f"the prompt has {len(ids):,} tokens; {most:,} fit beside its reply"
+                failed = ModelReply("", failure=f"{TOO_LONG}: {said}")
+                replies[place] = Reply(failed, len(ids))
             else:
                 kind = (call.max_tokens, call.temperature, call.stop, call.sample)
-                kinds.setdefault(kind, []).append(job)
+                kinds.setdefault(kind, []).append((place, call, ids))
         size = self._size
         for alike in kinds.values():
             for batch in (alike[start : start + size] for start in range(0, len(alike), size)):
                 started = time.monotonic()
                 answers = self._generated(batch)
                 took_s = time.monotonic() - started
-                for job, (answer, length) in zip(batch, answers, strict=True):
-                    replies[job.index] = Reply(answer, len(job.ids), length, took_s)
-        return [replies[index] for index in range(len(calls))]
+                for (place, _, ids), (answer, length) in zip(batch, answers, strict=True):
+                    replies[place] = Reply(answer, len(ids), length, took_s)
+        return [replies[place] for place in range(len(calls))]
 
     @cached_property
-    def _loaded(self) -> LoadedModel:
+    def _loaded(self) -> tuple[Any, Any]:
         return self._weights.load()
+
+    @property
+    def _model(self) -> Any:  # noqa: ANN401 - of transformers
+        return self._loaded[0]
+
+    @property
+    def _tokenizer(self) -> Any:  # noqa: ANN401 - of transformers
+        return self._loaded[1]
 
     def _ids(self, prompt: str, call: ModelCall) -> list[int]:
         """The tokens of the rendered prompt and of a transcript to continue."""
-        tokenizer = self._loaded.tokenizer
         message = {"role": "user", "content": self._prompts.filled(prompt, call)}
-        rendered = tokenizer.apply_chat_template(
+        rendered = self._tokenizer.apply_chat_template(
             [message], add_generation_prompt=True, tokenize=True, return_dict=True
         )
-        transcript = tokenizer(escaped(call.continues), add_special_tokens=False)["input_ids"]
-        return [*rendered["input_ids"], *transcript]
+        transcript = self._tokenizer(escaped(call.continues), add_special_tokens=False)
+        return [*rendered["input_ids"], *transcript["input_ids"]]
 
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
         """One answer per job, of one kind all, with its number of tokens."""
         import torch
 
-        loaded, call, device = self._loaded, batch[0].call, self._weights.device
-        width = max(len(job.ids) for job in batch)
-        gaps = [width - len(job.ids) for job in batch]
-        ids = [[loaded.padding] * gap + job.ids for gap, job in zip(gaps, batch, strict=True)]
-        mask = [[0] * gap + [1] * (width - gap) for gap in gaps]
+        (model, tokenizer), call, device = self._loaded, batch[0][1], self._weights.device
+        width = max(len(ids) for _, _, ids in batch)
+        padding = model.generation_config.pad_token_id
+        padded = [[padding] * (width - len(ids)) + ids for _, _, ids in batch]
+        mask = [[0] * (width - len(ids)) + [1] * len(ids) for _, _, ids in batch]
         chosen: dict[str, Any] = {"do_sample": call.temperature > 0}
         if call.temperature > 0:
             chosen |= {"temperature": call.temperature, "top_k": 0, "top_p": 1.0}
         if call.stop:
-            chosen |= {"stop_strings": list(call.stop), "tokenizer": loaded.tokenizer}
-        recorder = TopLogprobs(self._top_logprobs)
+            chosen |= {"stop_strings": list(call.stop), "tokenizer": tokenizer}
+        recorder = _TopLogprobs(self._top_logprobs)
         devices = [] if device == "cpu" else [device]
-        with loaded.threads(), torch.inference_mode(), torch.random.fork_rng(devices):
+        with few_threads(model), torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._seed + call.sample)
-            whole = loaded.model.generate(
-                input_ids=torch.tensor(ids, device=device),
+            whole = model.generate(
+                input_ids=torch.tensor(padded, device=device),
                 attention_mask=torch.tensor(mask, device=device),
                 max_new_tokens=call.max_tokens,
                 logits_processor=[recorder],
                 **chosen,
             )
         generated = whole[:, width:]
-        rows = zip(generated.tolist(), recorder.rows(generated, loaded.tokenizer), strict=True)
+        rows = zip(generated.tolist(), recorder.rows(generated, tokenizer), strict=True)
         return [self._answer(call, *row) for row in rows]
 
     def _answer(
         self, call: ModelCall, row: list[int], tokens: Iterator[Token]
     ) -> tuple[ModelReply, int]:
         """The answer of one row: up to its end token, or to where a stop string begins."""
-        loaded = self._loaded
-        length = next((n for n, one in enumerate(row) if one in loaded.ends), len(row))
+        ends = self._model.generation_config.eos_token_id
+        length = next((n for n, one in enumerate(row) if one in ends), len(row))
         # Tags of a trace are no special tokens and are kept.
-        text: str = loaded.tokenizer.decode(
+        text: str = self._tokenizer.decode(
             row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         cut = min((start for stop in call.stop if (start := text.find(stop)) >= 0), default=None)

@@ -25,18 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PrivateAttr, SecretStr
 
-from decomposerl.baselines.method import (
-    ClaimInput,
-    ModelCall,
-    Procedure,
-    Steps,
-    Verification,
-    offering,
-)
+from decomposerl.baselines.method import ModelCall, Procedure, offering, through
 from decomposerl.endpoint import Endpoint, is_path
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.evaluation.entries import QUESTIONS, TRACE, VERIFIER, SystemEntry
@@ -54,27 +47,17 @@ from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
 from resources.chat.endpoint import EndpointConfig, key_of, open_chat
 from resources.evaluation.generation import (
-    ROOMS,
+    METHODS,
     ContextGuard,
     Details,
     OpenedSystem,
-    Room,
     Task,
-    answers_third,
     counter_of,
     method_task,
-    rule_of,
-    verifier_task,
+    opened_by_rules,
 )
-from resources.evaluation.local_model import (
-    LocalModel,
-    Weights,
-    context_of,
-    weights_digest,
-)
-from resources.evaluation.rule_chat import RuleChat
+from resources.evaluation.local_model import LocalModel, Weights, context_of, weights_digest
 from resources.evaluation.runner import (
-    CallSettings,
     ChatCaller,
     MethodCaller,
     MethodPrompts,
@@ -98,7 +81,6 @@ from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.store.stored_ports import StoredVerifier
-from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
 from resources.training.run_store import RunFolder, recorded_in_config
 from resources.verifier.hosted import entry_verifier
@@ -115,12 +97,15 @@ from resources.vllm.server import (
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
+_ROOMS = {"single_call": 3_072, "faithful": 2_048}
+"""Tokens of a baseline's longest reply, by its protocol."""
+_LATER = 2_048  # tokens that later calls of a claim add to a faithful baseline's prompt
 _URLS = {
     "open": "DECOMPOSERL_EVALUATION__BASE_URL",
     "policy": "DECOMPOSERL_EVALUATION__BASE_URL",
     "endpoint": "DECOMPOSERL_ENDPOINT__BASE_URL",
 }
-_CONTEXT = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
+_Parts = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
 class EvaluationModelResource(StoredResource):
@@ -170,6 +155,16 @@ class EvaluationModelResource(StoredResource):
         """Functions to call when the run ends."""
         return self._closers
 
+    @property
+    def places(self) -> dict[str, EndpointConfig]:
+        """The endpoints by the port of a system."""
+        return {
+            "open": self.open_models,
+            "policy": self.open_models,
+            "openai": self.openai,
+            "endpoint": self.endpoint,
+        }
+
     def opened(
         self,
         system: System,
@@ -190,152 +185,130 @@ class EvaluationModelResource(StoredResource):
         """
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
-        guard, port = ContextGuard(self.beyond_context), system.model.port
-        if port == "verifier":
-            stored, task = verifier.open(), verifier_task(system, self.seed)
-            return OpenedSystem(task, VerifierCaller(stored), data.path, stored.details, guard)
         entry = self._entry(system, data, checkpoint, three_way=three_way)
-        if port == "rules":
-            stored, task = (
-                verifier.open(),
-                method_task(system, self.seed, labels_of(rule_of(entry))),
+        guard, port, rule = ContextGuard(self.beyond_context), system.model.port, _rule_of(entry)
+        if port in {"verifier", "rules"}:
+            prompts, labels = self._prompts(entry), labels_of(rule)
+            return opened_by_rules(
+                system, data.path, verifier.open(), prompts, guard, self.seed, labels
             )
-            chat = RuleChat(stored, self._prompts(entry))
-            return OpenedSystem(task, chat, data.path, stored.details, guard)
-        own = system.entry is not None
-        engine = EntryEngine(
-            entry,
-            self,
-            ModelLocks(models_lock(data.path)),
-            identity=entry.identity if own else entry.revision,
-            continues=port in {"open", "policy"} and not entry.at_openai,
-            context_setting=f"context = {{}} in [{entry.name}] of systems.toml"
-            if own
-            else _CONTEXT,
-            whole_context=port != "endpoint",  # a person's server may read less than its model
-        )
+        engine = EntryEngine(entry, self, ModelLocks(models_lock(data.path)), port)
         if entry.method == VERIFIER:
             procedure = partial(scored, threshold=entry.threshold)
             task = Task(system, procedure, VERIFIER, decomposes=False, seed=entry.seed)
             caller, details = engine.verifier(self.prompts_dir, allow_own=verifier.allow_own_prompt)
         elif entry.method == TRACE:
-            task, caller, details, guard = self._trace(system, engine, samples)
+            task, caller, details, guard = self._trace(system, engine, rule, samples)
         else:
             task, caller, details, guard = self._baseline(system, engine)
         return OpenedSystem(task, caller, data.path, details, guard)
 
-    def _baseline(
-        self, system: System, engine: "EntryEngine"
-    ) -> tuple[Task, MethodCaller, Details, ContextGuard]:
+    def _baseline(self, system: System, engine: "EntryEngine") -> _Parts:
         entry = engine.entry
         task = method_task(system, entry.seed, labels_of(entry.verdict_rule))
         settings = {name: value for name, value in entry.overrides.items() if value is not None}
         if settings:
             written = json.dumps(settings, sort_keys=True)
-            task = replace(task, procedure=resampled(task.procedure, entry), settings=written)
-        prompts, room = self._prompts(entry), ROOMS[system.protocol]
-        room = replace(room, reply=entry.max_tokens or room.reply)
+            task = replace(task, procedure=_resampled(task.procedure, entry), settings=written)
+        prompts, room = self._prompts(entry), entry.max_tokens or _ROOMS[system.protocol]
+        room += _LATER if system.protocol == "faithful" else 0
         caller, details = engine.caller(prompts)
         guard = engine.guard(self.beyond_context, prompts.file(task.prompt), room)
         return task, caller, details, guard
 
     def _trace(
-        self, system: System, engine: "EntryEngine", samples: int
-    ) -> tuple[Task, MethodCaller, Details, ContextGuard]:
+        self, system: System, engine: "EntryEngine", rule: VerdictRule, samples: int
+    ) -> _Parts:
         """A policy, or an entry that answers as one; no adapter is needed."""
         entry = engine.entry
         decoding = PolicyDecoding(samples=samples)
         if entry.recipe:
             decoding = decoding_of(experiment(entry.recipe), samples)
         decoding = replace(decoding, max_tokens=entry.max_tokens or decoding.max_tokens)
-        rule = rule_of(entry)
-        prompts_dir = entry.prompts or self.prompts_dir
-        file = load_policy_prompt(entry.model, prompts_dir, PromptSettings(rule))
+        folder = entry.prompts or self.prompts_dir
+        file = load_policy_prompt(entry.model, folder, PromptSettings(rule))
         caller, details = engine.caller(MethodPrompts(given={PROMPT: file}))
         # A policy's own name says which weights answer; its engine's name is of the recipe's step.
         decides = entry.overrides if system.entry is not None else engine.weights.name
         task = Task(
             system,
-            offering(labels_of(rule), resampled(policy_procedure(decoding), entry)),
+            offering(labels_of(rule), _resampled(policy_procedure(decoding), entry)),
             PROMPT,
             settings=json.dumps([asdict(replace(decoding, samples=0)), decides], sort_keys=True),
             seed=entry.seed,
             samples=samples,
             revision=REVISION,
         )
-        room = Room(decoding.max_tokens)
-        return task, caller, details, engine.guard(self.beyond_context, file, room, decoding.view)
+        guard = engine.guard(self.beyond_context, file, decoding.max_tokens, decoding.view)
+        return task, caller, details, guard
 
     def _entry(
         self, system: System, data: DataFolder, checkpoint: CheckpointRule, *, three_way: bool
     ) -> SystemEntry:
-        """What the system's line in systems.toml says, or would say."""
-        entry = system.entry
-        if entry is not None:
-            third = three_way and entry.method not in {TRACE, VERIFIER} and answers_third(system)
-            return entry.model_copy(update={"verdict_rule": THREE_WAY}) if third else entry
-        if system.model.port == "policy":
-            return self._policy_entry(system, data, checkpoint)
-        place: Endpoint = places(self).get(system.model.port, Endpoint())
-        rule = THREE_WAY if three_way else self.verdict_rule
-        return self._entry_at(
-            place,
-            name=system.key,
-            method=system.method,
-            protocol=system.protocol,
-            model=place.model or system.model.requested,
-            verdict_rule="evidence" if rule == THREE_WAY and not answers_third(system) else rule,
-            demonstrations=None if self.demonstrations < 0 else self.demonstrations,
-        )
+        """What the system's line in systems.toml says, or would say.
 
-    def _policy_entry(
-        self, system: System, data: DataFolder, checkpoint: CheckpointRule
-    ) -> SystemEntry:
-        """The adapter of a recipe on its base.
+        A place's values were checked as the profile's.
+        """
+        entry, port = system.entry, system.model.port
+        if entry is not None:
+            own = entry.method in {TRACE, VERIFIER} or not METHODS[entry.method].three_way
+            third = three_way and not own
+            return entry.model_copy(update={"verdict_rule": THREE_WAY}) if third else entry
+        place: Endpoint = self.places.get(port, Endpoint())
+        if port == "policy":
+            served = self.policies == "served"
+            place = place if served else Endpoint(runs="in_process")
+            fields = self._policy(system, data, checkpoint, place)
+        else:
+            rule = THREE_WAY if three_way else self.verdict_rule
+            third = rule == THREE_WAY and not METHODS[system.method].three_way
+            fields = {
+                "name": system.key,
+                "method": system.method,
+                "protocol": system.protocol,
+                "model": place.model or system.model.requested,
+                "verdict_rule": "evidence" if third else rule,
+                "demonstrations": None if self.demonstrations < 0 else self.demonstrations,
+            }
+        of_place = {name: getattr(place, name) for name in Endpoint.model_fields}
+        of_place |= {name: tuple(of_place[name]) for name in ("base_url", "served_as")}
+        return SystemEntry.model_construct(**{**of_place, "seed": self.seed, **fields})
+
+    def _policy(
+        self, system: System, data: DataFolder, checkpoint: CheckpointRule, place: Endpoint
+    ) -> dict[str, object]:
+        """The fields of an entry of a recipe's adapter on its base.
 
         The commit of a hub's base is the one it was trained on, else the locked one; at an endpoint
         it is what the settings say.
         """
         recipe = experiment(system.model.key)
         chosen, base = chosen_policy(data, recipe.name, checkpoint), base_of(data, recipe)
-        served = self.policies == "served"
-        place: Endpoint = self.open_models if served else Endpoint(runs="in_process")
         revision = self.open_models.revision
         if place.place != "endpoint":
             recorded = recorded_in_config(RunFolder(chosen.folder), "revision")
             revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
-        return self._entry_at(
-            place,
-            name=f"{recipe.name}-{chosen.step}",
-            method=TRACE,
-            model=base,
-            revision=revision,
-            adapter=str(chosen.adapter.resolve()),
-            recipe=recipe.name,
-            dtype=recipe.lora.dtype,
-            verdict_rule=recipe.verdict_rule,
-            thinking_style=place.thinking_style or "none",
-        )
-
-    def _entry_at(self, place: Endpoint, **fields: Any) -> SystemEntry:  # noqa: ANN401 - of an entry
-        """An entry at a place of the profile, whose values were checked as that place's."""
-        of_place = {name: getattr(place, name) for name in Endpoint.model_fields}
-        of_place |= {name: tuple(of_place[name]) for name in ("base_url", "served_as")}
-        return SystemEntry.model_construct(**{**of_place, "seed": self.seed, **fields})
+        return {
+            "name": f"{recipe.name}-{chosen.step}",
+            "method": TRACE,
+            "model": base,
+            "revision": revision,
+            "adapter": str(chosen.adapter.resolve()),
+            "recipe": recipe.name,
+            "dtype": recipe.lora.dtype,
+            "verdict_rule": recipe.verdict_rule,
+            "thinking_style": place.thinking_style or "none",
+        }
 
     def _prompts(self, entry: SystemEntry) -> MethodPrompts:
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         return MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
 
 
-def places(model: EvaluationModelResource) -> dict[str, EndpointConfig]:
-    """The endpoints of a profile by the port of a system."""
-    return {
-        "open": model.open_models,
-        "policy": model.open_models,
-        "openai": model.openai,
-        "endpoint": model.endpoint,
-    }
+def _rule_of(entry: SystemEntry) -> VerdictRule:
+    """The entry's verdict rule, else its recipe's."""
+    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
+    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
 
 
 def unavailable(model: EvaluationModelResource, verifier: str, system: System) -> str:
@@ -346,7 +319,7 @@ def unavailable(model: EvaluationModelResource, verifier: str, system: System) -
     port, requested = system.model.port, system.model.requested
     if port == "verifier" and requested != verifier:
         return f"system '{system.key}' needs the verifier {requested}; this profile has {verifier}"
-    place = places(model).get(port)
+    place = model.places.get(port)
     if place is None or (port == "policy" and model.policies == "in_process"):
         return ""
     named = place.model or requested or "your own model"
@@ -362,13 +335,11 @@ def unavailable(model: EvaluationModelResource, verifier: str, system: System) -
     return ""
 
 
-def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
+def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
     """The procedure with the entry's temperature and token limit in its calls.
 
     Further samples of a call keep their own temperature.
     """
-    if all(value is None for value in entry.overrides.values()):
-        return procedure
 
     def changed(call: ModelCall) -> ModelCall:
         warm = entry.temperature
@@ -376,36 +347,21 @@ def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
             warm = call.temperature
         return replace(call, temperature=warm, max_tokens=entry.max_tokens or call.max_tokens)
 
-    def steps(given: ClaimInput) -> Steps:
-        inner = procedure(given)
-        calls = next(inner)
-        while True:
-            try:
-                calls = inner.send((yield tuple(changed(call) for call in calls)))
-            except StopIteration as end:
-                ended: Verification = end.value
-                return ended
-
-    return steps
+    return lambda given: through(procedure(given), lambda calls: tuple(map(changed, calls)))
 
 
 @dataclass(frozen=True, slots=True)
 class EntryEngine:
     """What answers for one entry, with what all systems of the resource share.
 
-    ``identity`` is recorded where no loaded revision is known, ``continues`` whether its endpoint
-    continues an assistant's turn unless the entry says so. ``context_setting`` is how its context
-    is set, ``{}`` for the number, for messages alone. With ``whole_context`` a server that reads
-    fewer tokens than its model is refused, else one that reads fewer than the entry's.
+    ``port`` is that of its system: an entry without a revision has its addresses in the engine's
+    name, and a person's own endpoint may read fewer tokens than its model.
     """
 
     entry: SystemEntry
     model: EvaluationModelResource
     locks: ModelLocks
-    identity: str = ""
-    continues: bool = False
-    context_setting: str = "context = {} of its endpoint"
-    whole_context: bool = True
+    port: str = "entry"
 
     def caller(self, prompts: MethodPrompts) -> tuple[MethodCaller, Details]:
         """The caller of a baseline or a trace, and what a run records of it.
@@ -418,18 +374,13 @@ class EntryEngine:
         _refuse_missing_folder(entry)
         if entry.decomposer is not None:
             return self._with_decomposer(entry.decomposer, prompts)
+        shared = {"seed": entry.seed, "top_logprobs": model.likeliest}
         if entry.place == "in_process":
-            likely = {"size": model.batch_size, "top_logprobs": model.likeliest}
-            return LocalModel(self.weights, prompts, **likely, seed=entry.seed), dict
+            return LocalModel(self.weights, prompts, size=model.batch_size, **shared), dict
         chat = self.client()
-        caller = ChatCaller(
-            chat,
-            self.call_settings,
-            prompts=prompts,
-            claims_at_once=entry.concurrency,
-            price=entry.price,
-        )
-        return caller, chat.details
+        served = self.port in {"open", "policy"} and not entry.at_openai
+        continues = served or entry.runs in {"vllm", "server"}
+        return ChatCaller(chat, entry, prompts, continues=continues, **shared), chat.details
 
     def _with_decomposer(
         self, trained: SystemEntry, prompts: MethodPrompts
@@ -438,9 +389,8 @@ class EntryEngine:
         text = {self.entry.method: inline_prompt(self.entry.method, {QUESTIONS: trained.user})}
         words = MethodPrompts(given=text) if trained.user else prompts
         plain = replace(self, entry=self.entry.model_copy(update={"decomposer": None}))
-        questions = replace(self, entry=trained, identity=trained.identity)
         rest, details = plain.caller(prompts)
-        decomposer, own = questions.caller(words)
+        decomposer, own = replace(self, entry=trained).caller(words)
 
         def counts() -> Mapping[str, int | float | str]:
             return {**details(), **{f"decomposer: {name}": n for name, n in own().items()}}
@@ -461,32 +411,21 @@ class EntryEngine:
             local = ClassifierVerifier.of(entry, self.model.device, cached)
             stored = StoredVerifier(local, self.model.stores())
             return VerifierCaller(stored, entry.threshold), stored.details
-        settings = self.call_settings
-        hosted = entry_verifier(
-            entry,
-            self.client,
-            cached,
-            prompts_dir,
-            thinking=settings.thinking,
-            thought=settings.room,
-            allow_own=allow_own,
-        )
+        hosted = entry_verifier(entry, self.client, cached, prompts_dir, allow_own=allow_own)
         return VerifierCaller(hosted, entry.threshold, entry.price), hosted.details
 
     def guard(
-        self, rule: BeyondContext, file: PromptFile, room: Room, view: EvidenceView | None = None
+        self, rule: BeyondContext, file: PromptFile, room: int, view: EvidenceView | None = None
     ) -> ContextGuard:
         """The rule for claims beyond the context of the entry, or of its model."""
-        entry = self.entry
-        revision = entry.revision
+        entry, revision = self.entry, self.entry.revision
         if entry.place != "endpoint":
             revision = self.locks.cached(entry.model, revision)
         revision = revision or MAIN
-        context = self._context(revision)
-        counter = counter_of(entry.model, revision) if context else CautiousTokens()
-        if entry.place != "in_process":
-            room = replace(room, reply=room.reply + self.call_settings.room)
-        return ContextGuard(rule, context, file, room, counter, view)
+        if not (context := self._context(revision)):
+            return ContextGuard(rule, view=view)
+        room += 0 if entry.place == "in_process" else entry.thought_tokens
+        return ContextGuard(rule, context, file, room, counter_of(entry.model, revision), view)
 
     @property
     def weights(self) -> Weights:
@@ -498,13 +437,6 @@ class EntryEngine:
         dtype = entry.dtype if given else experiment(entry.recipe).lora.dtype
         device = entry.device or self.model.device
         return Weights(entry.model, str(folder or ""), revision or MAIN, device, dtype)
-
-    @property
-    def call_settings(self) -> CallSettings:
-        """What decides the replies of its model, besides the model and the call."""
-        continues = self.continues or self.entry.runs in {"vllm", "server"}
-        entry, likeliest = self.entry, self.model.likeliest
-        return CallSettings.at(entry, entry.seed, likeliest, continues=continues)
 
     def client(self, *, needs_logprobs: bool = False, needed_context: int = 0) -> "ChatClient":
         """The client of its model, or of its adapter served on it.
@@ -518,15 +450,16 @@ class EntryEngine:
         """
         entry, model, adapter = self.entry, self.model, self._adapter()
         loaded, name = entry.revision, adapter.name if adapter else entry.model
-        if not entry.base_url and not model.server.vllm:
-            raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
         if not entry.base_url:
+            if not model.server.vllm:
+                raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
             loaded = self.locks.fetched(entry.model, loaded)
         # Without an adapter a folder is read only where a server is started from it: an endpoint
         # may have other files. A model that was trained again, or on another base, has its own
         # replies.
         local = bool(adapter or not entry.base_url) and Path(entry.model).is_dir()
-        base = weights_digest(Path(entry.model)) if local else loaded or self.identity
+        identity = loaded or (entry.identity if self.port == "entry" else "")
+        base = weights_digest(Path(entry.model)) if local else identity
         started = self.server(loaded, adapter)
         # Called after chat.close: waiting threads would start it again.
         model.closers.append(model.shared.stop)
@@ -554,17 +487,20 @@ class EntryEngine:
         needed_context: int,
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
-        urls = self.entry.base_url or (self.model.shared.url(server),)
+        entry = self.entry
+        urls = entry.base_url or (self.model.shared.url(server),)
+        context = needed_context or entry.context
+        if self.port != "endpoint":
+            context = context or self._context(server.revision or MAIN)
+        setting = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
+        if self.port == "entry":
+            setting = f"context = {{}} in [{entry.name}] of systems.toml"
         for url in urls:
-            context = needed_context or self.entry.context
-            if not context and self.whole_context:
-                context = self._context(server.revision or MAIN)
-            refuse_short_context(url, self.entry.model, context, key, self.context_setting)
-        if adapter:
-            for url in urls:
+            refuse_short_context(url, entry.model, context, key, setting)
+            if adapter:
                 serve_adapter(url, adapter, key)
-            if weights_digest(adapter.folder) != adapter.digest:
-                raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
+        if adapter and weights_digest(adapter.folder) != adapter.digest:
+            raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
         return urls
 
     def _context(self, revision: str) -> int:
@@ -573,11 +509,11 @@ class EntryEngine:
         return entry.context or CONTEXTS.get(entry.model) or context_of(entry.model, revision)
 
     def _adapter(self) -> PolicyAdapter | None:
-        folder = adapter_folder(self.entry)
+        folder, entry = adapter_folder(self.entry), self.entry
         if folder is None:
             return None
         folder = folder.resolve()
-        return PolicyAdapter(self.entry.name, folder, self.entry.model, weights_digest(folder))
+        return PolicyAdapter(entry.name, folder, entry.model, weights_digest(folder))
 
 
 class _WithDecomposer:

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from decomposerl.evaluation.systems import System
-from resources.evaluation.generation import OpenedSystem, method_task, verifier_task
-from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import MethodPrompts, VerifierCaller
+from resources.evaluation.generation import OpenedSystem, opened_by_rules
+from resources.evaluation.runner import MethodPrompts
 from resources.store.result_store import ResultStores
 from resources.store.stored_ports import StoredVerifier
 from resources.verifier.lexical import LexicalVerifier
@@ -25,7 +24,4 @@ def opened_without_model(
     if verifier != LEXICAL or not (is_verifier or system.model.port == "rules"):
         return None
     stored = StoredVerifier(LexicalVerifier(), ResultStores(results))
-    if is_verifier:
-        return OpenedSystem(verifier_task(system), VerifierCaller(stored), data, stored.details)
-    chat = RuleChat(stored, MethodPrompts(prompts_dir))
-    return OpenedSystem(method_task(system), chat, data, stored.details)
+    return opened_by_rules(system, data, stored, MethodPrompts(prompts_dir))

@@ -12,10 +12,9 @@ Elsewhere it is in the user's message with a request to continue it (``continuat
 that repeats it from the start loses that part. A truncated or empty reply is an answer; what kept
 the model from answering is a failure.
 
-The loop is concurrent, resumable, and stopped when too many claims fail. Finished claims are stored
-as they end, so a killed run loses only the claims in progress; claims that failed or were too long
-for the model are not stored, so the next run asks again. Retries and request limits are those of
-the caller.
+The loop is resumable, and stopped when too many claims fail. Finished claims are stored as they
+end, so a killed run loses only the claims in progress; claims that failed or were too long for the
+model are not stored, so the next run asks again.
 """
 
 import hashlib
@@ -31,7 +30,7 @@ from functools import cache
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from decomposerl.baselines.method import (
     CallFailedError,
@@ -55,7 +54,7 @@ from decomposerl.chat import (
     Price,
     Sampling,
 )
-from decomposerl.endpoint import Endpoint, ThinkingStyle
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import Confidence, read_confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
@@ -72,8 +71,6 @@ TOO_LONG = "too_long"
 _LENGTH = re.compile(r"maximum context length|context_length_exceeded")  # vLLM's, OpenAI's
 VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 """Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
-CONTINUED = " continued"
-"""Suffix of the engine's name where transcripts are the assistant's unfinished turn."""
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
@@ -83,7 +80,7 @@ _STORE_ROWS, _STORE_S = 64, 5.0
 """Finished claims are stored when there are this many, or when the next one finishes after this
 many seconds."""
 _USED = ("prompt_tokens", "completion_tokens", "latency_s", "cached", "dollars")
-_STORED = ("verdict", "status", "reply", "opening", "cycles")
+_STORED = ("verdict", "status", "reply", "opening", "cycles", "notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +111,14 @@ class MethodCaller(Protocol):
     @property
     def engine(self) -> str:
         """Name of the program and model that answer; written into every row."""
-        ...
 
     @property
     def concurrent(self) -> bool:
         """Whether several threads may call ``answer`` at the same time."""
-        ...
 
     @property
     def claims_at_once(self) -> int:
         """Number of claims in progress that keeps it busy."""
-        ...
 
     def prompt_hash(self, prompt: str) -> str:
         """64 hex digits of SHA-256 over the prompt file of that name and all settings.
@@ -132,7 +126,6 @@ class MethodCaller(Protocol):
         Raises:
             ConfigError: there is no such prompt file, or it is malformed.
         """
-        ...
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply per call, in order. ``prompt`` names the method's prompt file.
@@ -141,7 +134,6 @@ class MethodCaller(Protocol):
             ConfigError: the prompt file lacks a call's section or one of its variables.
             EngineError: no claim can be answered; earlier answers are kept.
         """
-        ...
 
 
 class VerifierCaller:
@@ -180,22 +172,18 @@ class VerifierCaller:
         pairs = [(call.variables["evidence"], call.variables["claim"]) for call in calls]
         if not pairs:
             return []
-        if isinstance(self._verifier, HostedVerifier):
-            return [
-                _reply(_probability(answer), answer, self._price)
-                for answer in self._verifier.answers(pairs)
-            ]
-        scores = self._verifier.support_probability(pairs).tolist()
-        return [Reply(ModelReply(repr(score))) for score in scores]
+        if not isinstance(self._verifier, HostedVerifier):
+            scores = self._verifier.support_probability(pairs).tolist()
+            return [Reply(ModelReply(repr(score))) for score in scores]
+        replies = []
+        for answer in self._verifier.answers(pairs):
+            text = "" if isnan(answer.probability) else repr(answer.probability)
+            failure = _failure(*answer.failure.split(": ", 1)) if answer.failure else ""
+            replies.append(_reply(ModelReply(text, failure=failure), answer, self._price))
+        return replies
 
 
-def _probability(answer: VerifierAnswer) -> ModelReply:
-    text = "" if isnan(answer.probability) else repr(answer.probability)
-    reason, _, detail = answer.failure.partition(": ")
-    return ModelReply(text, failure=_failure(reason, detail) if answer.failure else "")
-
-
-def _failure(reason: str, detail: str) -> str:
+def _failure(reason: str, detail: str = "") -> str:
     """A call's failure; the reason is ``TOO_LONG`` where the endpoint says that it is."""
     return f"{TOO_LONG if _LENGTH.search(detail) else reason}: {detail}"
 
@@ -258,56 +246,6 @@ class MethodPrompts:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class CallSettings:
-    """What decides the answers, besides the model and the call.
-
-    ``top_logprobs`` are requested per token of a call that may spell a verdict, 0 for none.
-    ``continues``: the endpoint continues an assistant's turn. ``thinking`` switches a reasoning
-    model's thinking (None: its default), ``thinking_style`` is how the client does it.
-    ``thinking_tokens`` are added to each call's limit where the model thinks before it replies.
-    """
-
-    seed: int = 42
-    top_logprobs: int = 5
-    continues: bool = False
-    thinking: bool | None = None
-    thinking_style: ThinkingStyle = "none"
-    thinking_tokens: int = 4_096
-
-    @classmethod
-    def at(
-        cls, endpoint: Endpoint, seed: int = 42, top_logprobs: int = 5, *, continues: bool = False
-    ) -> Self:
-        """Those of a model at its endpoint; ``continues`` where the endpoint does not say."""
-        style = endpoint.style
-        return cls(
-            seed=seed,
-            top_logprobs=0 if style == "openai" else top_logprobs,
-            continues=continues if endpoint.continues is None else endpoint.continues,
-            thinking=None if style == "none" else endpoint.thinks,
-            thinking_style=style,
-            thinking_tokens=endpoint.thinking_tokens,
-        )
-
-    @property
-    def room(self) -> int:
-        """Tokens for a thought: none where thinking is off, or is neither switched nor known."""
-        off = self.thinking_style == "none" if self.thinking is None else not self.thinking
-        return 0 if off else self.thinking_tokens
-
-    def sampling(self, call: ModelCall) -> Sampling:
-        """The sampling of a call; samples of one call, and its repetition, differ in the seed."""
-        may_conclude = call.concludes or call.operation in VERDICT_OPERATIONS
-        return Sampling(
-            temperature=call.temperature,
-            seed=self.seed + call.sample + (REPEATED if call.form else 0),
-            max_tokens=call.max_tokens + self.room,
-            stop=call.stop,
-            top_logprobs=self.top_logprobs if may_conclude else 0,
-        )
-
-
 class ChatCaller:
     """A ``MethodCaller`` over a ``Chat``."""
 
@@ -316,28 +254,45 @@ class ChatCaller:
     def __init__(
         self,
         chat: Chat,
-        settings: CallSettings | None = None,
-        *,
+        model: Endpoint,
         prompts: MethodPrompts | None = None,
-        claims_at_once: int = 256,
-        price: Price | None = None,
+        *,
+        seed: int = 42,
+        top_logprobs: int = 5,
+        continues: bool = False,
     ) -> None:
-        """``prompts`` default to the package's; ``price`` None: not known."""
-        self._chat, self._settings = chat, settings or CallSettings()
-        self._prompts, self._price = prompts or MethodPrompts(), price
-        self.claims_at_once = claims_at_once
+        """``model`` says how ``chat`` is asked: thinking, claims at once, price.
+
+        ``prompts`` default to the package's. ``top_logprobs`` are requested per token of a call
+        that may spell a verdict, 0 for none. ``continues``: whether an endpoint that does not say
+        continues an assistant's turn.
+        """
+        self._chat, self._model, self._prompts = chat, model, prompts or MethodPrompts()
+        self._seed, self._top_logprobs = seed, 0 if model.style == "openai" else top_logprobs
+        self._continues = continues if model.continues is None else model.continues
+        self._thinking = None if model.style == "none" else model.thinks
         self._answered, self._lock = 0, threading.Lock()
+
+    @property
+    def claims_at_once(self) -> int:
+        """As many as the endpoint takes."""
+        return self._model.concurrency
 
     @property
     def engine(self) -> str:
         """The client and its model, and whether transcripts are the assistant's turn."""
-        return self._chat.engine + (CONTINUED if self._settings.continues else "")
+        return self._chat.engine + (" continued" if self._continues else "")
 
     def prompt_hash(self, prompt: str) -> str:
-        """Over the prompt file and all of ``CallSettings``."""
-        settings: dict[str, Any] = asdict(self._settings)
-        # Stored predictions are under hashes with the field's first name.
-        settings["likeliest"] = settings.pop("top_logprobs")
+        """Over the prompt file and all that decides the answers, besides the model and the call."""
+        settings = {
+            "seed": self._seed,
+            "likeliest": self._top_logprobs,
+            "continues": self._continues,
+            "thinking": self._thinking,
+            "thinking_style": self._model.style,
+            "thinking_tokens": self._model.thinking_tokens,
+        }
         return self._prompts.hash(prompt, settings)
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
@@ -347,23 +302,30 @@ class ChatCaller:
             ConfigError: the prompt file lacks a call's section or one of its variables.
             EngineError: a ceiling was reached, or the endpoint answers no request.
         """
-        file = self._prompts.file(prompt)
-        requests = [self._request(file, prompt, call) for call in calls]
+        requests = [self._request(prompt, call) for call in calls]
         outcomes: list[ChatReply[None] | ChatFailure] = self._chat.complete(requests)
         self._refuse(outcomes)
         return [self._reply(call, one) for call, one in zip(calls, outcomes, strict=True)]
 
-    def _request(self, file: PromptFile, prompt: str, call: ModelCall) -> ChatRequest:
+    def _request(self, prompt: str, call: ModelCall) -> ChatRequest:
         text, transcript = self._prompts.filled(prompt, call), escaped(call.continues)
         messages: tuple[Message, ...] = (Message("user", text),)
-        if transcript and self._settings.continues:
+        if transcript and self._continues:
             messages = (*messages, Message("assistant", transcript))
         elif transcript:
             continuation = self._prompts.file(CONTINUATION)
             whole = continuation.filled("prompt", prompt=text, transcript=transcript)
             messages = (Message("user", whole),)
-        sampling = self._settings.sampling(call)
-        return ChatRequest(messages, sampling, file.template, self._settings.thinking)
+        may_conclude = call.concludes or call.operation in VERDICT_OPERATIONS
+        sampling = Sampling(
+            temperature=call.temperature,
+            # Samples of one call, and its repetition, differ in the seed.
+            seed=self._seed + call.sample + (REPEATED if call.form else 0),
+            max_tokens=call.max_tokens + self._model.thought_tokens,
+            stop=call.stop,
+            top_logprobs=self._top_logprobs if may_conclude else 0,
+        )
+        return ChatRequest(messages, sampling, self._prompts.file(prompt).template, self._thinking)
 
     def _reply(self, call: ModelCall, outcome: ChatReply[None] | ChatFailure) -> Reply:
         if isinstance(outcome, ChatFailure):
@@ -373,7 +335,7 @@ class ChatCaller:
                 return Reply(ModelReply(""))
             return Reply(ModelReply("", failure=_failure(outcome.reason, outcome.detail)))
         answer = ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens)
-        return _reply(answer, outcome, self._price)
+        return _reply(answer, outcome, self._model.price)
 
     def _refuse(self, outcomes: Sequence[ChatReply[None] | ChatFailure]) -> None:
         """Raise where no further claim could be answered."""
@@ -396,43 +358,34 @@ def _after(transcript: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One call of a claim: the columns of ``CALLS`` but for the claim and the number."""
+class ClaimToVerify:
+    """A claim with the question that a method answers about it."""
 
-    operation: str
-    template: str
-    prompt_tokens: int
-    completion_tokens: int
-    latency_s: float
-    cached: bool
-    dollars: float | None
-    failure: str | None
+    claim_id: str
+    question: ClaimInput
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The result for one claim. ``confidence`` is None where it cannot be read."""
+    """The result for one claim. ``confidence`` is None where it cannot be read.
+
+    ``calls`` have the columns of ``CALLS`` but for the claim and the number.
+    """
 
     claim_id: str
     verification: Verification
     confidence: Confidence | None
-    calls: tuple[CallRecord, ...]
+    calls: tuple[Mapping[str, Any], ...]
 
     @property
     def failed(self) -> bool:
         """Whether a call got no answer."""
         return self.verification.status == "failed"
 
-    @property
-    def kept(self) -> bool:
-        """Whether it is stored: not where a call failed, or was too long for the model."""
-        return not self.failed and BEYOND_CONTEXT not in self.verification.notes
-
     def as_json(self) -> str:
         """As it is stored; the reply that spells the verdict is read before, and left out."""
-        ended = self.verification
-        plain = {"claim_id": self.claim_id, **{name: getattr(ended, name) for name in _STORED}}
-        plain |= {"notes": dict(ended.notes), "confidence": self.confidence, "calls": self.calls}
+        plain = {"claim_id": self.claim_id, "confidence": self.confidence, "calls": self.calls}
+        plain |= {name: getattr(self.verification, name) for name in _STORED}
         return json.dumps(plain, ensure_ascii=True, default=asdict)
 
     @classmethod
@@ -442,8 +395,7 @@ class Prediction:
         plain["cycles"] = tuple(Cycle(**cycle) for cycle in plain["cycles"])
         claim_id, confidence, calls = (plain.pop(n) for n in ("claim_id", "confidence", "calls"))
         known = None if confidence is None else Confidence(**confidence)
-        records = tuple(CallRecord(**call) for call in calls)
-        return cls(claim_id, Verification(**plain), known, records)
+        return cls(claim_id, Verification(**plain), known, tuple(calls))
 
 
 class PredictionStore:
@@ -463,6 +415,7 @@ class PredictionStore:
         """
         name = f"{engine} {system} {prompt_hash}"
         self._store = ResultStore(folder / slug(name), name)
+        self.compact = self._store.compact
         self._system, self._prompt_hash, self._digests = system, prompt_hash, digests or {}
 
     def read(self, claim_ids: Sequence[str]) -> dict[str, Prediction]:
@@ -475,28 +428,20 @@ class PredictionStore:
         }
 
     def add(self, predictions: Sequence[Prediction]) -> None:
-        """Store predictions as one shard; those that are not ``kept`` are left out."""
+        """Store one shard, without what is asked again: failed, or too long for the model."""
         import pyarrow as pa
 
-        kept = [one for one in predictions if one.kept]
+        kept = [
+            one
+            for one in predictions
+            if not one.failed and BEYOND_CONTEXT not in one.verification.notes
+        ]
         texts = pa.array([one.as_json() for one in kept], pa.large_string())
         self._store.write([self._key(one.claim_id) for one in kept], texts)
-
-    def compact(self) -> None:
-        """Merge small shards where there are many."""
-        self._store.compact()
 
     def _key(self, claim_id: str) -> str:
         digest = self._digests.get(claim_id, "")
         return key_of(claim_id, digest, self._system, self._prompt_hash)
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimToVerify:
-    """A claim with the question that a method answers about it."""
-
-    claim_id: str
-    question: ClaimInput
 
 
 def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is stored
@@ -528,13 +473,11 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
     progress(len(done), len(claims))
     waiting, since, failed = list[Prediction](), time.monotonic(), 0
     rest = [claim for claim in claims if claim.claim_id not in done]
-    if caller.concurrent:
-        ended = _concurrently(procedure, prompt, rest, caller)
-    else:
-        most = min(caller.claims_at_once, at_once or caller.claims_at_once)
-        ended = _together(procedure, prompt, rest, caller, most)
+    width = caller.claims_at_once
+    if at_once and not caller.concurrent:
+        width = min(width, at_once)
     try:
-        with closing(ended) as results:
+        with closing(_ended(procedure, prompt, rest, caller, width)) as results:
             for one in results:
                 done[one.claim_id] = one
                 waiting.append(one)
@@ -557,28 +500,27 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
 
 
 class _ClaimInProgress:
-    """A claim in progress: its generator, the calls it waits for, and its calls so far."""
+    """A claim's generator, the calls that it waits for, and its calls so far."""
 
     def __init__(self, claim: ClaimToVerify, procedure: Procedure) -> None:
         self._claim_id, self._steps = claim.claim_id, procedure(claim.question)
-        self._records: list[CallRecord] = []
+        self._records: list[Mapping[str, Any]] = []
         self.pending: tuple[ModelCall, ...] = ()
         self.finished: Prediction | None = None
-        self._advance(lambda: next(self._steps))
+        self._advance(None)
 
     def resume(self, replies: Sequence[Reply]) -> None:
         """Pass in the replies to ``pending`` and run up to the next calls, or to the end."""
         for call, reply in zip(self.pending, replies, strict=True):
             used = {name: getattr(reply, name) for name in _USED}
-            failure = reply.answer.failure or None
-            record = CallRecord(call.operation, call.template, **used, failure=failure)
-            self._records.append(record)
-        answers = tuple(reply.answer for reply in replies)
-        self._advance(lambda: self._steps.send(answers))
+            named = {"operation": call.operation, "template": call.template}
+            self._records.append({**named, **used, "failure": reply.answer.failure or None})
+        self._advance(tuple(reply.answer for reply in replies))
 
-    def _advance(self, step: Callable[[], tuple[ModelCall, ...]]) -> None:
+    def _advance(self, answers: tuple[ModelReply, ...] | None) -> None:
+        self.pending = ()
         try:
-            self.pending = step()
+            self.pending = next(self._steps) if answers is None else self._steps.send(answers)
         except StopIteration as end:
             self._finish(end.value)
         except CallFailedError as failure:
@@ -593,67 +535,58 @@ class _ClaimInProgress:
         confidence = read_confidence(spoken.tokens) if spoken and spoken.tokens else None
         if confidence is not None and confidence.verdict != ended.verdict:
             confidence = None  # the tokens spell another verdict than was read
-        self.pending = ()
         self.finished = Prediction(self._claim_id, ended, confidence, tuple(self._records))
 
 
-def _concurrently(
-    procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
+def _ended(
+    procedure: Procedure,
+    prompt: str,
+    claims: Sequence[ClaimToVerify],
+    caller: MethodCaller,
+    width: int,
 ) -> Generator[Prediction, None, None]:
-    """One thread per claim in progress."""
-    stopped = threading.Event()
+    """Each result as it is there, of ``width`` claims in progress: no waves, one follows another.
 
-    def verified(claim: ClaimToVerify) -> Prediction:
-        running = _ClaimInProgress(claim, procedure)
-        while running.finished is None:
-            if stopped.is_set():  # the run failed: make no further call
-                raise EngineError("the run ended early")
-            running.resume(caller.answer(prompt, running.pending))
-        return running.finished
+    A concurrent caller has a thread for each of them, another one the calls of all in one batch.
+    """
+    pool = ThreadPoolExecutor(width, thread_name_prefix="claims")
+    rest, ready = iter(claims), list[_ClaimInProgress]()
+    running: dict[Future[list[Reply]], list[_ClaimInProgress]] = {}
 
-    pool = ThreadPoolExecutor(caller.claims_at_once, thread_name_prefix="claims")
-    rest, running = iter(claims), set[Future[Prediction]]()
+    def answered(batch: Sequence[_ClaimInProgress]) -> list[Reply]:
+        calls = [call for claim in batch for call in claim.pending]
+        return caller.answer(prompt, calls) if calls else []
+
     try:
         while True:
-            # No waves: the next claim starts as soon as one ends.
-            for claim in islice(rest, caller.claims_at_once - len(running)):
-                running.add(pool.submit(verified, claim))
+            free = width - len(ready) - len(running)
+            ready += [_ClaimInProgress(claim, procedure) for claim in islice(rest, free)]
+            if caller.concurrent:
+                running |= {pool.submit(answered, [claim]): [claim] for claim in ready}
+            elif ready:  # in this thread, where an interrupt ends it
+                replied = Future[list[Reply]]()
+                replied.set_result(answered(ready))
+                running = {replied: ready}
             if not running:
                 return
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            # First the finished claims, then the first error: none that ended with it is lost.
-            yield from (one.result() for one in ended if one.exception() is None)
-            for failed in (one for one in ended if one.exception() is not None):
-                failed.result()
+            ready = []
+            # First what was answered, then the first error: no claim that ended with it is lost.
+            over = sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_has_failed)
+            for future, batch in [(future, running.pop(future)) for future in over]:
+                replies = iter(future.result())
+                for claim in batch:
+                    if claim.finished is None:
+                        claim.resume(list(islice(replies, len(claim.pending))))
+                ready += [claim for claim in batch if claim.finished is None]
+                yield from (claim.finished for claim in batch if claim.finished is not None)
     except (Exception, GeneratorExit):
-        stopped.set()
         pool.shutdown(cancel_futures=True)
         raise
     finally:
         # An interrupt does not wait for calls, nor for a server that is starting: what closes the
         # caller ends both.
-        stopped.set()
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _together(
-    procedure: Procedure,
-    prompt: str,
-    claims: Sequence[ClaimToVerify],
-    caller: MethodCaller,
-    at_once: int,
-) -> Generator[Prediction, None, None]:
-    """The calls of all claims in progress in one batch; as one ends the next takes its place."""
-    rest, running = iter(claims), list[_ClaimInProgress]()
-    while True:
-        started = islice(rest, at_once - len(running))
-        running += [_ClaimInProgress(claim, procedure) for claim in started]
-        if not running:
-            return
-        calls = [call for claim in running for call in claim.pending]
-        replies = iter(caller.answer(prompt, calls) if calls else [])
-        for claim in running:
-            if claim.finished is None:
-                claim.resume(list(islice(replies, len(claim.pending))))
-        yield from (claim.finished for claim in running if claim.finished is not None)
-        running = [claim for claim in running if claim.finished is None]
+def _has_failed(future: "Future[list[Reply]]") -> bool:
+    return future.exception() is not None

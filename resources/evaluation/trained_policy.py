@@ -109,14 +109,14 @@ def chosen_facts(
     if system.model.port != "policy":
         return {}
     chosen = chosen_policy(data, system.model.key, rule)
-    score = chosen.dev_score
-    return {
+    facts: dict[str, str | int | float | None] = {
         "adapter": str(chosen.adapter),
         "checkpoint": chosen.step,
         "checkpoint rule": rule,
         "checkpoints weighed": chosen.candidates,
-        **({} if score is None else {"held-out balanced accuracy": score}),
+        "held-out balanced accuracy": chosen.dev_score,
     }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,29 +164,19 @@ def policy_procedure(decoding: PolicyDecoding) -> Procedure:
     return procedure
 
 
-@dataclass(frozen=True, slots=True)
-class Leaks:
-    """Training claims that match a test claim (``DROPS``), and how many test claims there are."""
+def leaks(
+    data: DataFolder, training: str, benchmarks: Sequence[str], embedder: Embedder
+) -> tuple[pl.DataFrame, int]:
+    """Training claims that match a test claim (``DROPS``), and how many test claims there are.
 
-    drops: pl.DataFrame
-    tests: int
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Matches by reason."""
-        return dict(self.drops["reason"].value_counts(sort=True).rows())
-
-
-def leaks(data: DataFolder, training: str, benchmarks: Sequence[str], embedder: Embedder) -> Leaks:
-    """What the three prongs of decontamination (paper, section 2) still find in a training set.
-
-    ``training`` is its key. The thresholds are those of the funnel's last run.
+    They are found by the three prongs of decontamination (paper, section 2) in the training set
+    ``training``, with the thresholds of the funnel's last run.
     """
     claims = data.read(training, list(COMPARED))
     tests = pl.concat([data.read(f"benchmark/{name}", list(COMPARED)) for name in benchmarks])
     config = data.run("decontaminated")["config"]
     thresholds = DecontaminationSettings.model_validate_json(config)
-    return Leaks(decontaminate(claims, tests, thresholds, embedder).drops, tests.height)
+    return decontaminate(claims, tests, thresholds, embedder).drops, tests.height
 
 
 def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSplit:
@@ -204,9 +194,7 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
             f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
             f"Make it first: decomposerl run {SILVER} --upstream"
         )
-    files = [data.file(name) for name in _TRAINING]
-    run = _run_of(data, system)
-    files += _policy_files(data, run) if run else []
+    files = [*(data.file(name) for name in _TRAINING), *_claims_of_run(data, system)]
     used: list[pl.Series] = [
         read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
     ]
@@ -220,20 +208,17 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
     return split
 
 
-def _run_of(data: DataFolder, system: System) -> str:
-    """The training run behind a policy, or behind an entry's adapter; empty where there is none."""
-    if system.model.port == "policy":
-        return system.model.key
-    adapter = system.entry.adapter if system.entry is not None else ""
-    trained, policies = Path(adapter).resolve(), (data.path / "policy").resolve()
-    if not adapter or policies not in trained.parents:
-        return ""
-    name = trained.relative_to(policies).parts[0]
-    return name if name in {one.name for one in EXPERIMENTS} else ""
-
-
-def _policy_files(data: DataFolder, run: str) -> list[Path]:
-    """Claims that the policy's run trained and was evaluated on."""
+def _claims_of_run(data: DataFolder, system: System) -> list[Path]:
+    """Claims that the run of a policy, or of an entry's adapter, trained and was evaluated on."""
+    run = system.model.key
+    if system.model.port != "policy":
+        adapter = Path(system.entry.adapter if system.entry else "").resolve()
+        policies = (data.path / "policy").resolve()
+        if policies not in adapter.parents:
+            return []
+        run = adapter.relative_to(policies).parts[0]
+        if run not in {one.name for one in EXPERIMENTS}:
+            return []
     copies = inputs_of(data, experiment(run))
     if copies is None:  # runs of earlier versions recorded their held-out claims only
         return [notes_folder(data, run) / "held_out.parquet"]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 ADAPTER_FILE = "adapter_model.safetensors"
-_LORA = "lora_"
 _FACTOR = re.compile(r"(lora_(?:embedding_)?)([AB])((?:\.weight)?)$")
 _SHOWN = 3
 
@@ -20,15 +19,16 @@ def adapter_problem(model: Any, folder: Path, *, trained: bool = True) -> str:  
     from peft import get_peft_model_state_dict
     from safetensors.torch import load_file
 
+    def plain(name: str) -> str:
+        """As peft compares it; a magnitude was stored in two ways."""
+        return name.removesuffix(".weight") if "lora_" in name else name
+
     stored = load_file(folder / ADAPTER_FILE)
-    wanted = {
-        _plain(name) for name in get_peft_model_state_dict(model, save_embedding_layers=False)
-    }
+    wanted = set(map(plain, get_peft_model_state_dict(model, save_embedding_layers=False)))
     places = wanted | set(model.state_dict())  # a grown embedding is stored as it is
-    homeless = [name for name in stored if _plain(name) not in places]
-    if homeless:
+    if homeless := [name for name in stored if plain(name) not in places]:
         return f"the model has no place for {_first(homeless)}: it is of another base"
-    if unset := sorted(wanted - {_plain(name) for name in stored}):
+    if unset := sorted(wanted - set(map(plain, stored))):
         return f"it leaves unset {_first(unset)}"
     return zero_product(stored) if trained else ""
 
@@ -50,20 +50,12 @@ def zero_product(stored: Mapping[str, Any]) -> str:
         return ""  # a bias, a magnitude or whole layers were trained beside it
     for name, down in stored.items():
         up = stored.get(_FACTOR.sub(r"\1B\3", name))
-        if up is not None and up is not down and _differs_from_zero(down.float(), up.float()):
+        if up is None or up is down or not (down.any() and up.any()):
+            continue
+        matrices = up.ndim == down.ndim == 2  # noqa: PLR2004 - else the factors are convolutions
+        if not matrices or (up.float() @ down.float()).any():
             return ""
     return f"its product is zero everywhere, so it changes nothing: {_first(list(stored))}"
-
-
-def _differs_from_zero(down: Any, up: Any) -> bool:  # noqa: ANN401 - tensors
-    if not down.any() or not up.any():
-        return False
-    return bool((up.flatten(1) @ down.flatten(1)).any()) if up.ndim == down.ndim == 2 else True  # noqa: PLR2004 - matrices
-
-
-def _plain(name: str) -> str:
-    """The name of a LoRA's tensor as peft compares it; a magnitude was stored in two ways."""
-    return name.removesuffix(".weight") if _LORA in name else name
 
 
 def _first(names: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ class JudgeResource(PromptedResource):
             JudgeSettings(
                 self.sampling(), model.enforces_schemas, model.thinks, bound, self.reasons
             ),
-            sends_temperature=model.sends_temperature,
+            sends_temperature=model.style != "openai",
             batch_size=self.batch_size,
         )
 

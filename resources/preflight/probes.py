@@ -19,7 +19,7 @@ from typing import Any, Self
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.prompts.verifier import Use
+from decomposerl.prompts.verifier import Use, pair_prefix
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.entities.spacy_engine import SpacyModel, install_hint
 from resources.hub.access import cached_model
@@ -134,7 +134,7 @@ def verifier_form(
     what = "input form of MiniCheck"
     try:
         found = minicheck_form(use, folder, allow_own=True, search=search)
-        _ = found.prefix if use == "pair" else found.request("", "")  # raises what it lacks
+        _ = pair_prefix(found.prompt) if use == "pair" else found.request("", "")  # or it raises
     except ConfigError as error:
         fix = "set DECOMPOSERL_PATHS__PROMPTS"
         return ReadinessCheck("prompt", what, "missing", str(error), fix)

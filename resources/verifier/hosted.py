@@ -20,12 +20,7 @@ from decomposerl.errors import EngineError
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.template import inline_prompt
-from decomposerl.prompts.verifier import (
-    MINICHECK_SAMPLING,
-    TOP_LOGPROBS,
-    MiniCheckForm,
-    VerifierForm,
-)
+from decomposerl.prompts.verifier import MINICHECK_SAMPLING, TOP_LOGPROBS, VerifierForm
 from resources.chat.engine import ChatEngine, StoringChat
 from resources.hub.locks import Pin
 from resources.verifier.chunks import (
@@ -38,16 +33,13 @@ from resources.verifier.chunks import (
     measure_of,
     questions,
 )
-from resources.verifier.minicheck_form import minicheck_form, own_form
+from resources.verifier.minicheck_form import FormSource, minicheck_form, own_form
 
 BUDGET = 32_768 - 300
 """Tokens of a chunk: MiniCheck's context without what claim and prompt may take."""
 MINICHECK_RULES, OWN_RULES = 2, 1
 """Increase one when this file or its neighbours change any probability of such a verifier."""
 Score = Literal["raw", "normalised"]
-Form = MiniCheckForm | VerifierForm
-_Read = tuple[float, float, int, int, float, bool]
-"""Support, denial, tokens of prompt and reply, seconds, whether it was stored."""
 _UNREAD = {"unparsable", "truncated", "empty"}
 _KEPT = "What was answered is kept; run again for the rest"
 _CONTEXT, _MARGIN = 32_768, 1_024  # tokens of an entry by default, and kept for claim and prompt
@@ -56,7 +48,7 @@ _WRITTEN = 1_024  # tokens of a reply whose text is read
 
 @dataclass(frozen=True, slots=True)
 class VerifierAnswer:
-    """The answer about one pair. ``probability`` is NaN where there is none.
+    """The answer about a pair, or a question of it. ``probability`` is NaN where there is none.
 
     ``failure`` says why the endpoint gave no answer; it is empty where an answer came, read or not.
     Tokens and seconds are sums over the pair's chunks; ``cached``: all were stored before.
@@ -78,7 +70,7 @@ class HostedVerifier(ChatEngine[Pair]):
     def __init__(  # noqa: PLR0913 - each is a setting of the stage or of an entry
         self,
         chat: StoringChat,
-        form: Callable[[], Form] = own_form,
+        form: FormSource = own_form,
         *,
         claim_split: ClaimSplit = "whole",
         tokens: TokenCounter | None = None,
@@ -108,7 +100,7 @@ class HostedVerifier(ChatEngine[Pair]):
         """Model, prompt and each setting that decides; answers under others are never mixed."""
         form, unit = self._form(), self._tokens.unit if self._tokens else BYTES
         cut = f"chunk={self._budget}:{unit} claim={self._split}"
-        if isinstance(form, MiniCheckForm):
+        if form.origin is not None:
             rules = f"r{MINICHECK_RULES}:{self._score}"
             return f"minicheck:{self._chat.engine} {form.label} {cut} {rules}"
         words = f"{'|'.join(form.supported)}/{'|'.join(form.refuted)}"
@@ -127,9 +119,10 @@ class HostedVerifier(ChatEngine[Pair]):
         """The score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
 
         Raises:
-            EngineError: a pair got no answer, or as ``answers``.
+            EngineError: a pair got no answer (any question might have changed it), or as
+                ``answers``.
         """
-        scores = self.scores(pairs)
+        scores = np.array([one.probability for one in self.answers(pairs)], np.float64)
         missing = int(np.isnan(scores).sum())
         if missing:
             reasons = ", ".join(
@@ -142,14 +135,6 @@ class HostedVerifier(ChatEngine[Pair]):
             )
             raise EngineError(self._with_death(text))
         return scores
-
-    def scores(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """The same, NaN where there is no answer: any question of a pair might have changed it.
-
-        Raises:
-            EngineError: as ``answers``.
-        """
-        return np.array([one.probability for one in self.answers(pairs)], np.float64)
 
     def answers(self, pairs: Sequence[Pair]) -> list[VerifierAnswer]:
         """The answer about each ``(evidence, claim)`` pair, in order.
@@ -167,9 +152,11 @@ class HostedVerifier(ChatEngine[Pair]):
             (shapes[pair],) = asked.shapes
             return [replace(form.request(*one), thinking=self._thinking) for one in asked.asked]
 
-        def read(reply: ChatReply[object]) -> _Read:
+        def read(reply: ChatReply[object]) -> VerifierAnswer:
+            support, denial = form.support(reply)
+            share = support if self._score == "raw" else support / (support + denial or 1.0)
             used = (reply.prompt_tokens, reply.completion_tokens, reply.latency_s, reply.cached)
-            return (*form.support(reply), *used)
+            return VerifierAnswer(share, "", *used)
 
         try:
             answers = self._answers(pairs, requests_of, read)
@@ -177,22 +164,23 @@ class HostedVerifier(ChatEngine[Pair]):
             raise EngineError(self._with_death(str(error))) from error
         return [self._answer(own, shapes[pair]) for pair, own in zip(pairs, answers, strict=True)]
 
-    def _answer(self, own: Sequence[_Read | ChatFailure], shape: tuple[int, int]) -> VerifierAnswer:
+    @staticmethod
+    def _answer(
+        own: Sequence[VerifierAnswer | ChatFailure], shape: tuple[int, int]
+    ) -> VerifierAnswer:
+        """The answer about a pair of all of its questions."""
         failed = [one for one in own if isinstance(one, ChatFailure)]
         read = [one for one in own if not isinstance(one, ChatFailure)]
         lost = next((one for one in failed if one.reason not in _UNREAD), None)
+        scores = np.array([one.probability for one in read], np.float64)
         return VerifierAnswer(
-            np.nan if failed else float(combined(self._scored(read), [shape])[0]),
+            np.nan if failed else float(combined(scores, [shape])[0]),
             "" if lost is None else f"{lost.reason}: {lost.detail}",
-            sum(one[2] for one in read),
-            sum(one[3] for one in read),
-            sum(one[4] for one in read),
-            bool(read) and all(one[5] for one in read),
+            sum(one.prompt_tokens for one in read),
+            sum(one.completion_tokens for one in read),
+            sum(one.latency_s for one in read),
+            bool(read) and all(one.cached for one in read),
         )
-
-    def _scored(self, read: Sequence[_Read]) -> NDArray[np.float64]:
-        both = [1.0 if self._score == "raw" else one[0] + one[1] or 1.0 for one in read]
-        return np.array([one[0] for one in read], np.float64) / both
 
     def _complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value]
@@ -228,20 +216,27 @@ def entry_verifier(
     pin: Pin,
     prompts_dir: str,
     *,
-    thinking: bool | None,
-    thought: int,
     allow_own: bool,
 ) -> HostedVerifier:
     """The verifier of an entry; ``open_client`` as ``EntryEngine.client``.
 
-    ``thought`` tokens are added where the model thinks first. ``pin`` gives the commit of its
-    tokenizer; ``prompts_dir`` and ``allow_own`` are as for ``minicheck_form``.
+    ``pin`` gives the commit of its tokenizer; ``prompts_dir`` and ``allow_own`` are as for
+    ``minicheck_form``.
     """
-    sampling = _sampling(entry, thought)
+    spelled, minicheck = entry.read == "text", entry.form == "minicheck"
+    sampling = MINICHECK_SAMPLING
+    if not minicheck:  # one token with log probabilities, or a text, unless the entry says more
+        sampling = Sampling(
+            temperature=entry.temperature or 0.0,
+            seed=entry.seed,
+            max_tokens=entry.max_tokens or (_WRITTEN if spelled else 1),
+            top_logprobs=0 if spelled else TOP_LOGPROBS,
+        )
+    sampling = replace(sampling, max_tokens=sampling.max_tokens + entry.thought_tokens)
     most = sampling.max_tokens + _MARGIN  # beside the evidence
     context = entry.context or _CONTEXT
     chat = open_client(
-        needs_logprobs=entry.read == "logprobs",
+        needs_logprobs=not spelled,
         needed_context=entry.context or min(context, (entry.chunk or context) + most),
     )
     return HostedVerifier(
@@ -250,34 +245,21 @@ def entry_verifier(
         claim_split=claim_split_of(entry.model, entry.claim_split),
         tokens=ChunkTokens(entry.tokenizer, entry.model, entry.revision, pin),
         budget=entry.chunk or max(context - most, context // 4),
-        score="raw" if entry.form == "minicheck" else entry.score,
-        thinking=thinking,
-    )
-
-
-def _sampling(entry: SystemEntry, thought: int) -> Sampling:
-    """One token with log probabilities, or a text, unless the entry says more."""
-    if entry.form == "minicheck":
-        return replace(MINICHECK_SAMPLING, max_tokens=MINICHECK_SAMPLING.max_tokens + thought)
-    spelled = entry.read == "text"
-    return Sampling(
-        temperature=entry.temperature or 0.0,
-        seed=entry.seed,
-        max_tokens=(entry.max_tokens or (_WRITTEN if spelled else 1)) + thought,
-        top_logprobs=0 if spelled else TOP_LOGPROBS,
+        score="raw" if minicheck else entry.score,
+        thinking=None if entry.style == "none" else entry.thinks,
     )
 
 
 def _form(
     entry: SystemEntry, sampling: Sampling, prompts_dir: str, *, allow_own: bool
 ) -> VerifierForm:
-    words = (entry.supported, entry.refuted, entry.read)
-    if entry.form == "documents":
-        template = entry.template or "{}"
-        return VerifierForm(None, *words, sampling, template, f"documents {template}")
     if entry.form == "minicheck":
         published = minicheck_form("chat", prompts_dir, allow_own=allow_own)
-        return VerifierForm(published.prompt, sampling=sampling, label=published.label)
-    prompt = inline_prompt(VERIFIER, {"system": entry.system, "user": entry.user})
-    label = f"prompt=entry@{prompt.digest[:12]}"
-    return VerifierForm(prompt, *words, sampling, label=label)
+        return replace(published, sampling=sampling, origin=None)
+    prompt, template = None, entry.template or "{}"
+    label = f"documents {template}"
+    if entry.form == "chat":
+        prompt = inline_prompt(VERIFIER, {"system": entry.system, "user": entry.user})
+        template, label = "", f"prompt=entry@{prompt.digest[:12]}"
+    words = (entry.supported, entry.refuted, entry.read)
+    return VerifierForm(prompt, *words, sampling, template, label)

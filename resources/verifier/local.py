@@ -22,7 +22,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.extras import require
 from decomposerl.prompts.template import PromptFile, inline_prompt
-from decomposerl.prompts.verifier import MiniCheckForm
+from decomposerl.prompts.verifier import VerifierForm, pair_prefix
 from resources.hub.access import cached_model, digest_of
 from resources.hub.locks import MAIN, Pin, as_named
 from resources.verifier.chunks import (
@@ -248,7 +248,7 @@ class LocalMiniCheck(LocalVerifier):
         The public code cuts the end of the claim, and so judges another claim.
         """
         facts, tokenizer = MODELS[self.model], self._tokenizer
-        prefix = self._form.prefix if facts.prefixed else ""
+        prefix = pair_prefix(self._form.prompt) if facts.prefixed else ""
 
         def ids_of(text: str) -> list[int]:
             return list(tokenizer(text, verbose=False)["input_ids"])
@@ -273,7 +273,7 @@ class LocalMiniCheck(LocalVerifier):
         return logits.float().softmax(dim=-1)[:, 1]
 
     @cached_property
-    def _form(self) -> MiniCheckForm:
+    def _form(self) -> VerifierForm:
         return self.form()
 
     @cached_property

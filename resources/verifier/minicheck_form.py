@@ -14,28 +14,28 @@ from pathlib import Path
 
 from decomposerl.errors import EngineMissing
 from decomposerl.prompts.template import PromptFile
-from decomposerl.prompts.verifier import NAME, MiniCheckForm, Use
+from decomposerl.prompts.verifier import NAME, Use, VerifierForm, minicheck
 from resources.store.prompts import load_prompt
 
 PACKAGE = "minicheck"
 INSTALL = "pip install --no-deps 'minicheck @ git+https://github.com/Liyan06/MiniCheck.git@main'"
 _MARKS = {"[DOCUMENT]": "{document}", "[CLAIM]": "{claim}"}
 _ENCODING = "batch_tokenize"  # the function that builds the text for Flan-T5
-FormSource = Callable[[], MiniCheckForm]
+FormSource = Callable[[], VerifierForm]
 """Called with the first item, so that a missing form is no error before."""
 VARIABLE = "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT"
 FIX = f"{INSTALL}\nor name a folder whose {NAME}.md holds it in DECOMPOSERL_PATHS__PROMPTS"
 _FIXES = ", ".join(FIX.splitlines())  # the command, and what else helps
 
 
-def own_form() -> MiniCheckForm:
+def own_form() -> VerifierForm:
     """This project's text."""
-    return MiniCheckForm("own", load_prompt(NAME))
+    return minicheck("own", load_prompt(NAME))
 
 
 def minicheck_form(
     use: Use, folder: str = "", *, allow_own: bool = False, search: Sequence[str] | None = None
-) -> MiniCheckForm:
+) -> VerifierForm:
     """The form in ``folder``, else the installed package's, else this project's if allowed.
 
     A copy of this project's file is this project's text wherever it lies. ``search`` are folders in
@@ -46,10 +46,10 @@ def minicheck_form(
         ConfigError: the folder or its file is malformed.
     """
     own, given = own_form(), load_prompt(NAME, folder)
-    if given.digest != own.prompt.digest:
-        return MiniCheckForm("file", given)
+    if given != own.prompt:
+        return minicheck("file", given)
     try:
-        return MiniCheckForm("published", published_prompt(use, search))
+        return minicheck("published", published_prompt(use, search))
     except EngineMissing as missing:
         if allow_own:
             return own

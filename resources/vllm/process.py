@@ -47,11 +47,12 @@ Model = Mapping[str, Any]
 _MALFORMED = (HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-code"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_OF_ENV = re.compile(r"-|[A-Za-z_]\w*=")
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _POLL_S, _ANSWER_S, _VERSION_S = 0.2, 3.0, 20.0
 _DEATH_S = 1.0  # a server's connections end before the watchdog notices
 _WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
+_REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _TAIL_BYTES, _TAIL_LINES, _SAID_BYTES = 8_192, 20, 2_000
 
 
@@ -63,12 +64,9 @@ def runs_remote_code(words: Sequence[str]) -> bool:
 def program_of(words: Sequence[str]) -> str:
     """The program of a command: the word after ``env`` and its options and assignments."""
     rest = list(words)
-    if not rest or rest[0].rsplit("/", 1)[-1] != "env":
-        return rest[0] if rest else ""
-    rest.pop(0)
-    while rest and (rest[0].startswith("-") or _ASSIGNMENT.fullmatch(rest[0])):
+    while rest and (rest[0].rpartition("/")[2] == "env" or _OF_ENV.match(rest[0])):
         del rest[: 2 if rest[0] in _WITH_VALUE else 1]
-    return program_of(rest)
+    return rest[0] if rest else ""
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,10 @@ class SharedServer:
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._command: ServerCommand | None = None
         self._failed: tuple[ServerCommand, EngineError] | None = None
-        self._root, self._starting = "", threading.Lock()
+        self._root, self._stops = "", 0
+        # The first is held while a server starts, the second while it is born: a thread that stops
+        # it must not wait for the start, nor look just before the birth.
+        self._starting, self._birth = threading.Lock(), threading.Lock()
 
     def url(self, command: ServerCommand) -> str:
         """The URL, ending in ``/v1``, of a server with these words, the one that runs or a new one.
@@ -141,15 +142,14 @@ class SharedServer:
 
         Raises:
             ConfigError, EngineMissing: as ``ServerCommand.refuse_untrusted``.
-            EngineError: its vLLM is too old, it died, was not healthy in time, wants a key or
-                serves another model; the message ends with its log.
+            EngineError: its vLLM is too old, it died, was stopped, was not healthy in time, wants a
+                key or serves another model; the message ends with its log.
         """
         with self._starting:
             if self._failed is not None and self._failed[0] is command:
                 raise self._failed[1]
             same = self._command is not None and self._command.words == command.words
             if not same or not self.running:
-                self.stop()
                 try:
                     self._start(command)
                 except EngineError as error:
@@ -176,14 +176,17 @@ class SharedServer:
 
     def stop(self) -> None:
         """End the server and its workers, if one was started, also one that is starting."""
-        watchdog, command, self._watchdog = self._watchdog, self._command, None
+        with self._birth:
+            self._stops += 1
+            watchdog, command, self._watchdog = self._watchdog, self._command, None
         if watchdog is not None and command is not None:
             end_watched(watchdog, command.grace_s)
 
     def _start(self, command: ServerCommand) -> None:
+        stops = self._stops + 1
+        self.stop()
         command.refuse_untrusted()
         port = free_port()
-        self._command, self._root = command, f"http://{HOST}:{port}"
         from dagster import get_dagster_logger  # slow to import, and settings need this module
 
         started = f"{command.model}; its log is {command.log}"
@@ -192,25 +195,26 @@ class SharedServer:
         words = ["env", *(word for name in hidden for word in ("-u", name)), *command.words]
         words += ["--host", HOST, "--port", str(port)]
         command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("wb") as log:
-            # In a name of its own: another thread may stop the server meanwhile.
-            watchdog = self._watchdog = start_watched(words, log, command.grace_s)
+        with self._birth, command.log.open("wb") as log:
+            stopped = self._stops != stops
+            self._command, self._root = command, f"http://{HOST}:{port}"
+            if not stopped:
+                self._watchdog = start_watched(words, log, command.grace_s)
+            watchdog = self._watchdog
+        if watchdog is None:
+            raise EngineError(f"the vLLM server of '{command.model}' was stopped at its start")
+        deadline = time.monotonic() + command.start_timeout_s
         try:
-            self._wait_for(command, watchdog)
+            while not self._ready(command, watchdog, deadline):
+                time.sleep(_POLL_S)
         except BaseException:
             self.stop()
             raise
 
-    def _wait_for(self, command: ServerCommand, watchdog: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + command.start_timeout_s
-        while problem := self._unready(command, watchdog):
-            if time.monotonic() > deadline:
-                waited = f"was not healthy within {command.start_timeout_s:g} s ({problem})"
-                raise command.failure(waited)
-            time.sleep(_POLL_S)
-
-    def _unready(self, command: ServerCommand, watchdog: "subprocess.Popen[bytes]") -> str:
-        """Why the server is not ready yet, empty if it is; an error where waiting does not help."""
+    def _ready(
+        self, command: ServerCommand, watchdog: "subprocess.Popen[bytes]", deadline: float
+    ) -> bool:
+        """Whether the server is ready; an error where waiting does not help."""
         # Check first that it lives: another server may answer at the port.
         if watchdog.poll() is not None:
             raise command.failure(f"ended with status {watchdog.returncode}")
@@ -220,23 +224,21 @@ class SharedServer:
         except NoAnswer as error:
             if error.refused:
                 raise EngineError(f"{error}: {_WANTS_KEY}") from error
-            return str(error)
+            if time.monotonic() > deadline:
+                waited = f"was not healthy within {command.start_timeout_s:g} s ({error})"
+                raise command.failure(waited) from error
+            return False
         refuse_unfit(self._root, command.model, models)
-        return ""
+        return True
 
 
 class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
-    """A server does not answer as it should; ``status`` is 0 where it does not answer at all."""
+    """A server does not answer as it should; ``refused``: it requires another key."""
 
-    def __init__(self, said: str, status: int = 0) -> None:
-        """With the message and the HTTP status."""
+    def __init__(self, said: str, *, refused: bool = False) -> None:
+        """With the message."""
         super().__init__(said)
-        self.status = status
-
-    @property
-    def refused(self) -> bool:
-        """Whether it requires another key."""
-        return self.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        self.refused = refused
 
 
 def answer(
@@ -261,7 +263,8 @@ def answer(
             said = error.read(_SAID_BYTES).decode("utf-8", "replace")
             said = str(json.loads(said)["error"]["message"])
         said = without_key(f": {said}" if said else "", SecretStr(key))
-        raise NoAnswer(f"{url} answers status {error.code}{said}", error.code) from error
+        status = f"{url} answers status {error.code}{said}"
+        raise NoAnswer(status, refused=error.code in _REFUSED) from error
     except OSError as error:  # urllib's other errors
         raise NoAnswer(f"{url}: {getattr(error, 'reason', error)}") from error
     except _MALFORMED as error:
@@ -284,6 +287,20 @@ def refuse_unfit(root: str, model: str, models: Sequence[Model], key: str = "") 
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{model}'")
     if old := server_version_problem(root, models, key):
         raise EngineError(f"{root}: {old}")
+
+
+def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
+    """Why the server at ``root`` is refused for its version; empty where it is not known.
+
+    ``models`` is its list of models, whose owner says whether it is vLLM.
+    """
+    if not any(model.get("owned_by") == "vllm" for model in models):
+        return ""
+    try:
+        found = answer(f"{root}/version", lambda body: str(json.loads(body)["version"]), key)
+    except EngineError:
+        return ""
+    return version_problem(found)
 
 
 def version_problem(found: str) -> str:
@@ -319,21 +336,6 @@ def installed_version(program: str) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
-    """Why the server at ``root`` is refused for its version; empty where it is not known.
-
-    ``models`` is its list of models, whose owner says whether it is vLLM.
-    """
-    if not any(model.get("owned_by") == "vllm" for model in models):
-        return ""
-    try:
-        return answer(
-            f"{root}/version", lambda body: version_problem(str(json.loads(body)["version"])), key
-        )
-    except EngineError:
-        return ""
 
 
 def free_port() -> int:

@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -18,6 +19,7 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import EngineError
+from resources.chat.connection import Moved
 from resources.hub.adapters import first_tensors
 from resources.vllm.process import (
     Model,
@@ -108,9 +110,13 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
         EngineError: the server cannot be asked, serves another base, refuses to load (the message
             has both ways to serve it), or answers as its base does.
     """
-    own, models = adapter.served_name, _roots(url, key)
+
+    def listed() -> dict[str, object]:
+        """The models there, with where each was read from, if it says so."""
+        return {str(model["id"]): model.get("root") for model in _models(url, key)}
+
+    own, models, start = adapter.served_name, listed(), " ".join(adapter.words)
     bases = [name for name, root in models.items() if adapter.base in {name, root}]
-    start = " ".join(adapter.words)
     if own not in models and not bases:
         raise EngineError(
             f"{url} serves {', '.join(models) or 'no model'}, and the policy {adapter.name} needs "
@@ -121,7 +127,7 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
         try:
             answer(f"{url}/load_lora_adapter", bytes, key.get_secret_value(), _LOADED_S, body)
         except NoAnswer as refusal:
-            if own not in _roots(url, key):  # another run may have loaded it
+            if own not in listed():  # another run may have loaded it
                 raise EngineError(
                     f"the policy is not served as {own} and is not loaded ({refusal}). The server "
                     "must be able to read its folder. To load policies as they are needed, start "
@@ -145,7 +151,7 @@ def refuse_unready(url: str, command: ServerCommand, key: SecretStr, variable: s
             the key in ``variable``, serves another model or is too old a vLLM.
     """
     try:
-        models = _listed(url, key)
+        models = _models(url, key)
     except NoAnswer as error:
         start = f"start a server there, such as\n{' '.join(command.words)}"
         fix = f"the key in {variable or 'none'} is not its key" if error.refused else start
@@ -162,27 +168,19 @@ def refuse_short_context(url: str, model: str, context: int, key: SecretStr, set
     Raises:
         EngineError: it reads fewer; the message has both ways out.
     """
-    try:
-        listed = _listed(url, key) if context else []
-    except EngineError:
-        return
-    for one in listed:
-        length = one.get("max_model_len")
-        if model in {one["id"], one.get("root")} and length and int(length) < context:
-            raise EngineError(
-                f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: start it "
-                f"with --max-model-len {context}, or set {setting.format(length)}, which shortens "
-                "the evidence of longer claims"
-            )
+    with suppress(NoAnswer, Moved):
+        for one in _models(url, key) if context else ():
+            length = one.get("max_model_len")
+            if model in {one["id"], one.get("root")} and length and int(length) < context:
+                raise EngineError(
+                    f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: "
+                    f"start it with --max-model-len {context}, or set {setting.format(length)}, "
+                    "which shortens the evidence of longer claims"
+                )
 
 
-def _listed(url: str, key: SecretStr) -> list[Model]:
+def _models(url: str, key: SecretStr) -> list[Model]:
     return answer(f"{url}/models", models_in, key.get_secret_value(), _LISTED_S)
-
-
-def _roots(url: str, key: SecretStr) -> dict[str, object]:
-    """The names of the models at a server, with where each was read from, if it says so."""
-    return {str(model["id"]): model.get("root") for model in _listed(url, key)}
 
 
 def _likely(url: str, model: str, key: SecretStr) -> object:
@@ -192,7 +190,6 @@ def _likely(url: str, model: str, key: SecretStr) -> object:
         return json.loads(reply)["choices"][0]["logprobs"]["content"]
 
     body = {"model": model, **_ONE_TOKEN}
-    try:
+    with suppress(NoAnswer):
         return answer(f"{url}/chat/completions", parse, key.get_secret_value(), _LOADED_S, body)
-    except NoAnswer:
-        return None
+    return None

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterator
 from math import exp
 from pathlib import Path
@@ -18,7 +19,6 @@ from environment import having, settings_of
 from evaluation_graph import write_tests
 from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import ROOT
-from resources.evaluation.local_model import quiet_peft
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from sample.policy_lessons import lessons
 from tables import cases_beside
@@ -174,7 +174,7 @@ def test_merged_weights_of_the_papers_form_verify_in_this_process(tmp_path: Path
     folder = tmp_path / "data/weights"
     shutil.copytree(CHECKPOINT, folder)
     base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
-    with quiet_peft():
+    with warnings.catch_warnings(action="ignore"):
         get_peft_model(base, LoraConfig(r=2)).merge_and_unload().save_pretrained(folder)
     changes = {"model": "./weights", "dtype": "float32", "device": "cpu"}
     entry = template_entry("decomposerl-7b-here", **changes) + "max_tokens = 420\n"

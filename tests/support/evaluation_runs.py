@@ -29,8 +29,8 @@ class Predicted(NamedTuple):
 
 def predicted_by(system: OpenedSystem, name: str, claims: pl.DataFrame, failed: float) -> Predicted:
     """The predictions of a fresh system."""
-    made = system.predict(name, claims, failed, str)
-    return Predicted(made.predictions, made.calls, system.calls, system.hits)
+    predictions, calls = system.predict(name, claims, failed, str)
+    return Predicted(predictions, calls, system.calls, system.hits)
 
 
 def frame_of_claims(*rows: dict[str, object]) -> pl.DataFrame:

@@ -33,7 +33,7 @@ from ledger_inputs import INPUTS
 from resources.chat.client import ChatClient
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import CallSettings, ChatCaller, MethodPrompts
+from resources.evaluation.runner import ChatCaller, MethodPrompts
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import ClaimSplit
@@ -46,10 +46,10 @@ CLAIMS = {
 }
 Reply = Callable[[ModelCall], str]
 _WORDINGS = {
-    "default": (PromptSettings(), CallSettings()),
+    "default": (PromptSettings(), {}),
     "continued, three-way": (
         PromptSettings("three_way", demonstrations=1),
-        CallSettings(seed=7, top_logprobs=0, continues=True),
+        {"seed": 7, "top_logprobs": 0, "continues": True},
     ),
 }
 
@@ -66,7 +66,7 @@ def method_requests() -> dict[str, Any]:
     with FaultServer() as server, _client(server) as chat:
         for wording, (settings, calls) in _WORDINGS.items():
             prompts = MethodPrompts(settings=settings)
-            caller = ChatCaller(chat, calls, prompts=prompts)
+            caller = ChatCaller(chat, Endpoint(), prompts, **calls)
             for method, (name, given) in product(methods, CLAIMS.items()):
                 for protocol, procedure in method.procedures.items():
                     for kind, reply in _repliers(method, prompts, wording):
@@ -149,7 +149,7 @@ def other_requests() -> dict[str, Any]:
     with FaultServer(usual=yes) as server, _client(server, logprobs=True) as chat:
         for split in get_args(ClaimSplit):
             verifier = HostedVerifier(chat, claim_split=split, budget=120)
-            verifier.scores(pairs)
+            verifier.answers(pairs)
             entries[f"minicheck claim={split}"] = _bodies(server)
     return entries
 

@@ -31,7 +31,7 @@ from evaluation_parts import ScriptedCaller, two_steps
 from evaluation_runs import Predicted, frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.generation import ContextGuard, OpenedSystem, Room, Task
+from resources.evaluation.generation import ContextGuard, OpenedSystem, Task
 from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.runner import ClaimToVerify, Prediction
@@ -470,20 +470,21 @@ def test_a_policy_in_process_has_the_context_of_its_base(tmp_path: Path):
     (tmp_path / "config.json").write_text("[]", "utf-8")
     with chdir(tmp_path):  # a file of the working folder belongs to no model
         assert 0 == context_of("")
-    assert Weights(str(CHECKPOINT)).load().context == context_of(str(CHECKPOINT)) > 0
+    model, _ = Weights(str(CHECKPOINT)).load()
+    assert model.config.max_position_embeddings == context_of(str(CHECKPOINT)) > 0
     assert 0 == context_of("org/none")
 
 
 def test_a_claim_that_fits_is_not_touched():
     """The very question; of a view too long a sentence goes, and without one it is wrong."""
-    guard = ContextGuard("best_sentences", 4_000, load_prompt("simple"), Room(100))
+    guard = ContextGuard("best_sentences", 4_000, load_prompt("simple"), 100)
     short = ClaimInput("It rained.", "It rained on Monday.", ("It rained on Monday.",))
     assert (short, None) == guard.fitted(short)
     endless = ClaimInput("It rained.", "rain" * 9_000)
     assert (None, "wrong") == guard.fitted(endless)
     line, other = "Rosa Bell painted boats.", f"Rosa Bell {'sailed ' * 900}home."
     claim, view = "Rosa Bell painted.", EvidenceView(2)
-    guard = ContextGuard("best_sentences", 2_000, load_prompt("simple"), Room(100), view=view)
+    guard = ContextGuard("best_sentences", 2_000, load_prompt("simple"), 100, view=view)
     far = ClaimInput(claim, "\n".join([line, *(FILLER.format(n) for n in range(900))]))
     assert (far, None) == guard.fitted(far)
     both = ClaimInput(claim, f"{line}\n{other}")
@@ -495,7 +496,7 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
     claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
-    guard = ContextGuard("wrong", 4_000, load_prompt("simple"), Room(100))
+    guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     task = Task(named, two_steps, "simple")
     seen: list[Prediction] = []

@@ -15,7 +15,6 @@ from dagster_project.definitions import build_definitions
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import ModelCall
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.entries import SystemEntry
@@ -28,7 +27,7 @@ from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.model import EntryEngine, EvaluationModelResource, unavailable
-from resources.evaluation.runner import CallSettings, MethodCaller, MethodPrompts
+from resources.evaluation.runner import MethodCaller, MethodPrompts
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
@@ -37,7 +36,7 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
-from resources.vllm.server import PolicyAdapter, ServerFields
+from resources.vllm.server import ServerFields
 from sample.policy_lessons import lessons
 from stand_in_server import adapter, requests_of, serving
 
@@ -46,13 +45,13 @@ OWN = '[mine]\nmethod = "simple"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1
 NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 
 
-def caller(folder: Path, **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
+def caller(folder: Path, port: str = "endpoint", **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
     """The caller of an entry, which is never asked."""
     given = {"name": "a", "method": "simple", "model": "m", "base_url": [URL], **fields}
     model = EvaluationModelResource(
         results_dir=str(folder), server=ServerFields(vllm=["vllm"]), likeliest=0
     )
-    return EntryEngine(SystemEntry(**given), model, ModelLocks()).caller(MethodPrompts())[0]
+    return EntryEngine(SystemEntry(**given), model, ModelLocks(), port).caller(MethodPrompts())[0]
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -101,15 +100,15 @@ def test_a_policy_answers_in_process(trained: Path):
     """Its adapter on its base, the base's own prompt, the recipe's view; how sure it is."""
     said: list[str] = []
     with opened(trained, POLICY) as tiny:
-        made = tiny.predict("hover", lesson_claims(), 0.0, said.append)
+        made, _ = tiny.predict("hover", lesson_claims(), 0.0, said.append)
         assert (2, 0) == (tiny.calls, tiny.hits)
         tiny.predict("hover", lesson_claims(), 0.0, said.append)
         assert (2, 2) == (tiny.calls, tiny.hits)
     assert said[-1].endswith("2 of 2 claims")
-    assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
-    assert 0 == made.predictions["confidence_normalised"].null_count()
-    assert {"trace"} == set(made.predictions["protocol"])
-    assert 0 == made.predictions["trace"].null_count()
+    assert ["parsed", "parsed"] == made["parse_status"].to_list()
+    assert 0 == made["confidence_normalised"].null_count()
+    assert {"trace"} == set(made["protocol"])
+    assert 0 == made["trace"].null_count()
     other = system_named("decomposerl-paper_7b", systems(METHODS, ["paper_7b"]))
     with pytest.raises(ConfigError, match="decomposerl train paper_7b"):
         predicted(trained, other)
@@ -185,7 +184,7 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
         verifier = VerifierResource(results_dir=evaluation_model.results_dir)
         system, data = BY_KEY["simple-endpoint-faithful"], DataFolder(base_dir=str(tmp_path))
         made = evaluation_model.opened(system, data, verifier)
-        return made.predict("hover", lesson_claims(), 0.0, str).predictions["verdict"].to_list()
+        return made.predict("hover", lesson_claims(), 0.0, str)[0]["verdict"].to_list()
 
     with (
         having(TEST_ENDPOINT_KEY="sk-secret"),
@@ -201,19 +200,18 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("changes", "limit"),
+    ("changes", "thought"),
     [
-        ({}, 64),
-        ({"model": "Qwen/Qwen3-8B", "thinking": "on"}, 64 + 4_096),
-        ({"thinking_style": "qwen"}, 64 + 4_096),
-        ({"thinking_style": "openai", "thinking_tokens": 500}, 64 + 500),
-        ({"thinking_style": "qwen", "thinking": "off"}, 64),
+        ({}, 0),
+        ({"model": "Qwen/Qwen3-8B", "thinking": "on"}, 4_096),
+        ({"thinking_style": "qwen"}, 4_096),
+        ({"thinking_style": "openai", "thinking_tokens": 500}, 500),
+        ({"thinking_style": "qwen", "thinking": "off"}, 0),
     ],
 )
-def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int):
+def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], thought: int):
     """A limit of a few words for the verdict would end inside the thought before it."""
-    call = ModelCall("verify", "verdict", {}, max_tokens=64)
-    assert limit == CallSettings.at(Endpoint(**changes)).sampling(call).max_tokens
+    assert thought == Endpoint(**changes).thought_tokens
 
 
 def offered(folder: Path, **environment: str) -> list[str]:
@@ -442,14 +440,3 @@ def test_what_the_server_says_is_in_the_error(servable: Path, words: list[str], 
         pytest.raises(EngineError, match=said),
     ):
         predicted_at(servable, url)
-
-
-def test_a_started_server_is_given_the_adapter():
-    """By the name that it is asked by."""
-    one = PolicyAdapter("tiny-7", Path("/policy/adapter"), "base", "0a1b2c3d4e5f")
-    entry = SystemEntry(name="a", method="trace", model="base", runs="server")
-    engine = EntryEngine(entry, EvaluationModelResource(results_dir=""), ModelLocks())
-    words = engine.server("", one).words
-    rest = words[words.index("--enable-lora") :]
-    assert ("--enable-lora", "--max-lora-rank", "64", "--lora-modules") == rest[:4]
-    assert ("tiny-7-0a1b2c3d4e5f=/policy/adapter",) == rest[4:]

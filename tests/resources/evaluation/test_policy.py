@@ -5,7 +5,6 @@ import math
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -23,9 +22,8 @@ from decomposerl.evaluation.calibration import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
-from resources.evaluation.local_model import SMALL, LocalModel, Weights, weights_digest
+from resources.evaluation.local_model import SMALL, LocalModel, Weights, few_threads, weights_digest
 from resources.evaluation.runner import (
-    CallSettings,
     ChatCaller,
     ClaimToVerify,
     MethodCaller,
@@ -75,16 +73,16 @@ def teacher_forced(caller: LocalModel, call: ModelCall, ids: Sequence[int]) -> t
     """Log probabilities at each of the written tokens' places, in one plain pass."""
     prompt = caller._ids("policy", call)
     with torch.inference_mode():
-        whole = caller._loaded.model(torch.tensor([[*prompt, *ids]])).logits[0].float()
+        whole = caller._model(torch.tensor([[*prompt, *ids]])).logits[0].float()
     return whole.log_softmax(dim=-1)[len(prompt) - 1 : -1]
 
 
 def test_log_probabilities_are_those_of_a_plain_pass():
     """Tokens and alternatives as by teacher forcing, in a batch or alone."""
     caller = model()
-    vocabulary = caller._loaded.tokenizer.get_vocab()
+    vocabulary = caller._tokenizer.get_vocab()
     for call, answer in zip(calls(), answers(), strict=True):
-        ids = caller._loaded.tokenizer(answer.text, add_special_tokens=False)["input_ids"]
+        ids = caller._tokenizer(answer.text, add_special_tokens=False)["input_ids"]
         assert answer.text == "".join(token.text for token in answer.tokens)
         assert len(ids) == len(answer.tokens) < len(vocabulary)
         expected = teacher_forced(caller, call, ids)
@@ -130,11 +128,10 @@ def test_an_endpoint_gives_what_this_process_gives(here: list[Prediction], tmp_p
     with TinyServer(folder) as served:
         endpoint = Endpoint(model=served.name, base_url=(served.url,))
         with ChatClient(endpoint, None, needs_logprobs=False) as chat:
-            caller = ChatCaller(chat, CallSettings(), prompts=PROMPTS, claims_at_once=2)
+            caller = ChatCaller(chat, Endpoint(concurrency=2), PROMPTS)
             there = verified(caller, tmp_path / "there")
             assert CLAIMS == len(served.asked)
-            unlisted = CallSettings(top_logprobs=0)
-            silent = ChatCaller(chat, unlisted, prompts=PROMPTS, claims_at_once=1)
+            silent = ChatCaller(chat, Endpoint(concurrency=1), PROMPTS, top_logprobs=0)
             (without,) = verified(silent, tmp_path / "without", count=1)
     for one, other in zip(here, there, strict=True):
         assert one.verification.reply == other.verification.reply
@@ -166,7 +163,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     """A cut trace has no verdict, a long prompt its length; a reply ends at its stop string."""
     found = verified(model(), tmp_path, most=20)
     assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
-    assert {20} == {one.calls[0].completion_tokens for one in found}
+    assert {20} == {one.calls[0]["completion_tokens"] for one in found}
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
     long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
     asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
@@ -184,7 +181,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     plain = ModelCall("answer", "first", {"claim": "x"}, continues="Once upon", max_tokens=3)
     caller = LocalModel(WEIGHTS, prompts)
     ids = caller._ids("simple", plain)
-    assert caller._loaded.tokenizer.decode(ids).endswith("<|im_start|>Once upon")
+    assert caller._tokenizer.decode(ids).endswith("<|im_start|>Once upon")
     assert caller.answer("simple", [plain])[0].answer.truncated
 
 
@@ -224,16 +221,15 @@ def test_an_adapter_is_applied_and_named(adapter: str):
 
 def test_an_adapter_is_part_of_its_model_and_has_one_name(adapter: str):
     """A small model takes one thread; the folder and order of modules are no part of a name."""
-    loaded = Weights(str(CHECKPOINT), adapter).load()
-    assert not any("lora" in name for name, _ in loaded.model.named_parameters())
+    loaded, _ = Weights(str(CHECKPOINT), adapter).load()
+    assert not any("lora" in name for name, _ in loaded.named_parameters())
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with loaded.threads():
+        with few_threads(loaded):
             assert 1 == torch.get_num_threads()
         assert 2 == torch.get_num_threads()
-        large = replace(loaded, model=torch.nn.Embedding(SMALL, 1))
-        with large.threads():
+        with few_threads(torch.nn.Embedding(SMALL, 1)):
             assert 2 == torch.get_num_threads()
     finally:
         torch.set_num_threads(before)

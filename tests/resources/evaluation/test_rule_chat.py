@@ -35,7 +35,6 @@ from resources.chat.client import ChatClient
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     CONTINUATION,
-    CallSettings,
     ChatCaller,
     ClaimToVerify,
     MethodPrompts,
@@ -253,7 +252,7 @@ class _Replying(FaultServer):
 def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> Iterator[ChatCaller]:  # noqa: ANN401 - of the calls
     endpoint = Endpoint(model=name, base_url=(served.url,))
     with ChatClient(endpoint, None, needs_logprobs=False) as chat:
-        yield ChatCaller(chat, CallSettings(**how), claims_at_once=1)
+        yield ChatCaller(chat, Endpoint(concurrency=1), **how)
 
 
 def _run(
@@ -277,8 +276,8 @@ def test_the_call_graph_over_http_is_that_of_the_method(
     assert sorted(recorder.order) == sorted(served.prompts)
     for one, other in zip(here, there, strict=True):
         assert replace(one.verification, spoken=None) == replace(other.verification, spoken=None)
-        assert [(c.operation, c.template) for c in one.calls] == [
-            (c.operation, c.template) for c in other.calls
+        assert [(c["operation"], c["template"]) for c in one.calls] == [
+            (c["operation"], c["template"]) for c in other.calls
         ]
         if protocol == "faithful":
             assert method.expected_calls(other.verification) == len(other.calls)
@@ -325,7 +324,7 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
         (found,) = run_claims(SELF_ASK, "self_ask", CASES[:1], caller, shelf(tmp_path))
         assert f"{plain.engine} continued" == caller.engine
     assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
-    assert ["transcript", "answer"] * 2 + ["transcript"] == [one.template for one in found.calls]
+    assert ["transcript", "answer"] * 2 + ["transcript"] == [one["template"] for one in found.calls]
     assert [5, None] * 2 + [5] == [body.get("top_logprobs") for body in served.asked]
     assert found.confidence.normalised == pytest.approx(0.8 / 0.9)
     went_on = [body for body in served.asked if body["messages"][-1]["role"] == "assistant"]

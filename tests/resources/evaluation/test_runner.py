@@ -22,7 +22,8 @@ import pytest
 from chat_parts import settings
 from decomposerl.baselines import method
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
-from decomposerl.chat import Price, Token
+from decomposerl.chat import Token
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError, EvaluationError
 from decomposerl.evaluation.calibration import READING, fit_on_predictions
 from decomposerl.evaluation.systems import Model, System
@@ -42,7 +43,6 @@ from resources.evaluation.generation import (
     write_calibration,
 )
 from resources.evaluation.runner import (
-    CallSettings,
     ChatCaller,
     MethodCaller,
     Prediction,
@@ -137,7 +137,7 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
     found = run(10, failing(3), tmp_path, most_failed=0.1)
     (failed,) = [one for one in found if one.failed]
     assert IDS[3] == failed.claim_id
-    assert "timeout: late" == failed.verification.reply == failed.calls[0].failure
+    assert "timeout: late" == failed.verification.reply == failed.calls[0]["failure"]
     caller = ScriptedCaller()
     run(10, caller, tmp_path)
     assert {"claim 3"} == {call.variables["claim"] for call in caller.asked}
@@ -151,8 +151,7 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
 def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[str]:  # noqa: ANN401 - of the client
     made = settings(served.url, **{"concurrency": 8, **changes})
     with ChatClient(made, None, needs_logprobs=False) as chat:
-        prompts, width = prompts_in(folder / "prompts"), made.concurrency
-        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
+        caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
         return replies(run_claims(two_steps, "simple", cases(count), caller, shelf(folder)))
 
 
@@ -206,9 +205,9 @@ def test_what_the_endpoint_says_ends_the_run(
 
 def stored_run(url: str, folder: Path, claims: int) -> list[str]:
     """The replies behind the verdicts; finished claims are stored, replies are not."""
-    prompts, width = prompts_in(folder / "prompts"), 8
-    with ChatClient(settings(url, concurrency=width), None, needs_logprobs=False) as chat:
-        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=width)
+    made = settings(url, concurrency=8)
+    with ChatClient(made, None, needs_logprobs=False) as chat:
+        caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
         shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
         return replies(run_claims(two_steps, "simple", cases(claims), caller, shards))
 
@@ -246,8 +245,8 @@ def test_what_the_model_did_is_an_answer(tmp_path: Path):
         FaultServer(script) as served,
         ChatClient(settings(served.url), None, needs_logprobs=False) as chat,
     ):
-        price = Price(prompt=1.0, completion=2.0)
-        caller = ChatCaller(chat, CallSettings(), prompts=prompts, price=price)
+        priced = Endpoint(prompt_price=1.0, completion_price=2.0)
+        caller = ChatCaller(chat, priced, prompts)
         empty, cut, well = (caller.answer("simple", [call])[0] for _ in script)
     assert ("", False, "") == (empty.answer.text, empty.answer.truncated, empty.answer.failure)
     assert ("What is", True, "") == (cut.answer.text, cut.answer.truncated, cut.answer.failure)

@@ -238,7 +238,7 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
         locks = ModelLocks(lock(tmp_path, A, NAME))
         server = ServerFields(vllm=["vllm"])
         model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
-        engine = EntryEngine(entry, model, locks)
+        engine = EntryEngine(entry, model, locks, "open")
         words = engine.server(A).words
         return engine.client().engine, words[words.index("--revision") + 1]
 
@@ -332,7 +332,7 @@ from training_parts import run_of
 run = run_of(Path(sys.argv[1]) / "run", Path("org/model"), revision=sys.argv[2])
 load_policy(run)
 print(type(_lengths(run)).__name__, type(_shape(run)).__name__)
-print(Weights("org/model", revision=sys.argv[2]).load().context)
+print(Weights("org/model", revision=sys.argv[2]).load()[0].config.max_position_embeddings)
 """
 
 

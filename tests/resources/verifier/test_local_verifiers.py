@@ -23,7 +23,7 @@ from transformers import (
 from chat_served import client
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
-from decomposerl.prompts.verifier import ONE_TOKEN, MiniCheckForm, VerifierForm
+from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm, minicheck
 from fault_server import Answer, FaultServer, replying
 from project import ROOT
 from resources.chat.client import ChatClient
@@ -40,7 +40,7 @@ BUILDERS = {
 }
 every_model = pytest.mark.parametrize("name", sorted(BUILDERS))
 PREFIX = "the mat: "
-FORM = MiniCheckForm(
+FORM = minicheck(
     "published",
     parse_prompt(
         "minicheck", f"<!-- section: pair -->\n{PREFIX}{{document}}{{separator}}{{claim}}"
@@ -55,7 +55,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: build(root / name) for name, build in BUILDERS.items()}
 
 
-def given() -> MiniCheckForm:
+def given() -> VerifierForm:
     """The form of these tests, with a prefix that tiny T5 can read."""
     return FORM
 
@@ -184,7 +184,7 @@ def test_the_form_names_flan_t5_and_changes_what_it_reads(folders: dict[str, Pat
     """Its origin and text are in the engine's name; the other two read no words and need none."""
     path, pairs = str(folders["flan-t5-large"]), some_pairs(6, 3)
 
-    def missing() -> MiniCheckForm:
+    def missing() -> VerifierForm:
         raise EngineMissing("no form")
 
     own, published = LocalMiniCheck(path=path), LocalMiniCheck(path=path, form=given)

@@ -26,9 +26,11 @@ from decomposerl.funnel.catalogue import difficulty_band
 from decomposerl.funnel.settings import DifficultySettings
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.prompts.verifier import (
-    MiniCheckForm,
     Use,
+    VerifierForm,
+    minicheck,
     own_prompt_note,
+    pair_prefix,
 )
 from decomposerl.schemas import RULE_FILTERED
 from environment import resources_of, variables
@@ -50,6 +52,7 @@ from tiny_models import tiny_chat
 from tiny_server import TinyModel, TinyServer
 
 PROMPT = load_prompt("minicheck")
+OWN = minicheck("own", PROMPT)
 SPLITS: tuple[ClaimSplit, ...] = get_args(ClaimSplit)
 Likeliest = Sequence[tuple[str, float]]
 
@@ -89,6 +92,11 @@ class ScriptedChat(NothingStored):
             return ChatFailure("unparsable", str(error), 2)
 
 
+def scores(verifier: HostedVerifier, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """The score of each pair, NaN where there is no answer."""
+    return [one.probability for one in verifier.answers(pairs)]
+
+
 TIMEOUT = ChatFailure("timeout", "too slow", 3)
 SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 0.1)]
 
@@ -96,13 +104,11 @@ SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 
 def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
     """Of the five likeliest; document before claim, one greedy token."""
     reply = replying([("Yes", 0.4), (" no", 0.2), ("▁YES", 0.1), (" Yes", 0.09), ("Yes.", 0.08)])
-    assert MiniCheckForm.support(reply) == pytest.approx((0.59, 0.2))
-    assert MiniCheckForm.support(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx(
-        (0.6, 0.3)
-    )
+    assert OWN.support(reply) == pytest.approx((0.59, 0.2))
+    assert OWN.support(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx((0.6, 0.3))
     six = [("a", 0.3), ("b", 0.2), ("c", 0.1), ("d", 0.09), ("no", 0.08), ("yes", 0.07)]
-    assert MiniCheckForm.support(replying(six)) == pytest.approx((0.0, 0.08))
-    request = MiniCheckForm("own", PROMPT).request("Ice {claim} melts.", "It is warm.")
+    assert OWN.support(replying(six)) == pytest.approx((0.0, 0.08))
+    request = OWN.request("Ice {claim} melts.", "It is warm.")
     system, user = request.messages
     assert ("system", "user") == (system.role, user.role)
     assert {"Yes", "No"} <= set(system.content.replace('"', " ").split())
@@ -124,17 +130,17 @@ def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
 )
 def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
     """It says nothing about the claim: never a score of 0, which would read as Refuted."""
-    with pytest.raises(ValueError, match="neither yes nor no"):
-        MiniCheckForm.support(replying(likeliest))
+    with pytest.raises(ValueError, match="none of yes, no"):
+        OWN.support(replying(likeliest))
     chat = ScriptedChat({"Claim": SURE, "odd one": likeliest})
     verifier = HostedVerifier(chat)
-    scores = verifier.scores([("e", "plain"), ("e", "odd one")])
-    assert [False, True] == np.isnan(scores).tolist()
-    with pytest.raises(EngineError, match=r"1 of 2 pairs .*unparsable 1: neither yes nor no"):
+    found = scores(verifier, [("e", "plain"), ("e", "odd one")])
+    assert [False, True] == np.isnan(found).tolist()
+    with pytest.raises(EngineError, match=r"1 of 2 pairs .*unparsable 1: none of yes, no"):
         HostedVerifier(chat).support_probability([("e", "plain"), ("e", "odd one")])
     # Without log probabilities it is the endpoint's fault, and another message.
     with pytest.raises(ValueError, match="no log probabilities"):
-        MiniCheckForm.support(replying([]))
+        OWN.support(replying([]))
 
 
 def test_as_a_system_it_fails_by_claim_and_counts_tokens():
@@ -164,8 +170,8 @@ def test_raw_is_the_mass_and_normalised_the_share(score: Score, expected: float)
 def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
     """Raw is at most normalised, and both are in 0..1, whatever is likely beside a word."""
     chat = ScriptedChat({"claim": [("no", 0.2), *likeliest]})
-    (raw,) = HostedVerifier(chat).scores([("e", "claim")])
-    (share,) = HostedVerifier(chat, score="normalised").scores([("e", "claim")])
+    (raw,) = scores(HostedVerifier(chat), [("e", "claim")])
+    (share,) = scores(HostedVerifier(chat, score="normalised"), [("e", "claim")])
     assert 0.0 <= raw <= share + 1e-12
     assert share <= 1.0
 
@@ -237,9 +243,9 @@ def test_engine_names_keep_apart_whatever_decides():
     verifiers = [
         HostedVerifier(chat),
         HostedVerifier(other),
-        HostedVerifier(chat, form=lambda: MiniCheckForm("file", edited)),
-        HostedVerifier(chat, form=lambda: MiniCheckForm("file", PROMPT)),
-        HostedVerifier(chat, form=lambda: MiniCheckForm("published", PROMPT)),
+        HostedVerifier(chat, form=lambda: minicheck("file", edited)),
+        HostedVerifier(chat, form=lambda: minicheck("file", PROMPT)),
+        HostedVerifier(chat, form=lambda: minicheck("published", PROMPT)),
         HostedVerifier(chat, claim_split="min_over_sentences"),
         HostedVerifier(chat, budget=1_000),
         HostedVerifier(chat, tokens=WordCounter()),
@@ -272,7 +278,7 @@ def test_only_the_first_question_is_asked_alone():
     assert 3 == len(chat.asked)
     chat = ScriptedChat({"One": SURE, "Two": TIMEOUT})
     verifier = HostedVerifier(chat, tokens=WordCounter(), budget=2)
-    assert np.isnan(verifier.scores([("One fits. Two fits.", "c")])).all()
+    assert np.isnan(scores(verifier, [("One fits. Two fits.", "c")])).all()
     with pytest.raises(EngineError, match="1 of 1 pairs"):
         verifier.support_probability([("One fits. Two fits.", "c")])
     assert {"timeout": 2} == verifier.failures
@@ -289,7 +295,7 @@ def test_only_the_first_question_is_asked_alone():
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
     """The error holds what the endpoint said, not the number of missing answers alone."""
     with pytest.raises(EngineError, match=said):
-        HostedVerifier(ScriptedChat({"Claim": failure})).scores([("e", "c"), ("e", "d")])
+        scores(HostedVerifier(ScriptedChat({"Claim": failure})), [("e", "c"), ("e", "d")])
 
 
 CLOSE = 1e-4
@@ -300,9 +306,9 @@ ASKED = parse_prompt(
 )
 
 
-def given() -> MiniCheckForm:
+def given() -> VerifierForm:
     """The form of these tests."""
-    return MiniCheckForm("file", ASKED)
+    return minicheck("file", ASKED)
 
 
 @pytest.fixture(scope="module")
@@ -359,8 +365,8 @@ def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: Tin
     assert (both == 0).any(), "a model that always says yes or no proves nothing about the rest"
     expected[both == 0] = both[both == 0] = np.nan
     with client(server) as chat:
-        raw = HostedVerifier(chat, form=given).scores(pairs)
-        share = HostedVerifier(chat, form=given, score="normalised").scores(pairs)
+        raw = scores(HostedVerifier(chat, form=given), pairs)
+        share = scores(HostedVerifier(chat, form=given, score="normalised"), pairs)
     close = {"rtol": 0, "atol": CLOSE, "equal_nan": True}
     assert np.allclose(expected[:, 0], raw, **close)
     assert np.allclose(expected[:, 0] / both, share, **close)
@@ -428,7 +434,7 @@ def test_the_installed_package_gives_its_texts_to_the_letter(tmp_path: Path):
     system, user = form.request(document, "y").messages
     assert ("published", SYSTEM) == (form.origin, system.content)
     assert f"Paper: {document}\nStatement: y" == user.content
-    assert PREFIX == minicheck_form("pair", search=search).prefix
+    assert PREFIX == pair_prefix(minicheck_form("pair", search=search).prompt)
     texts = [(SYSTEM, USER), (SYSTEM + " ", USER), (SYSTEM, USER + " ")]
     labels = {
         minicheck_form("chat", search=[write_package(tmp_path / str(n), *both)]).label
@@ -437,7 +443,7 @@ def test_the_installed_package_gives_its_texts_to_the_letter(tmp_path: Path):
     assert len(texts) == len(labels)
     assert all(label.startswith("prompt=published@") for label in labels)
     prompt, origins = load_prompt("minicheck"), ("published", "file", "own")
-    forms = [MiniCheckForm(origin, prompt) for origin in origins]
+    forms = [minicheck(origin, prompt) for origin in origins]
     assert len(forms) == len({form.label for form in forms})
     assert [False, False, True] == [bool(own_prompt_note(form.label)) for form in forms]
 
@@ -448,7 +454,7 @@ def test_the_users_file_comes_first(tmp_path: Path, use: Use):
     search, folder = [write_package(tmp_path)], folder_with(tmp_path, FILE)
     form = minicheck_form(use, folder, allow_own=True, search=search)
     assert ("file", parse_prompt("minicheck", FILE)) == (form.origin, form.prompt)
-    assert "held: " == form.prefix
+    assert "held: " == pair_prefix(form.prompt)
 
 
 @every_use
@@ -526,7 +532,7 @@ def test_a_file_that_does_not_fit_the_small_models_is_refused(tmp_path: Path, te
     """Its section 'pair' is a prefix before document, separator and claim."""
     form = minicheck_form("pair", folder_with(tmp_path, text))
     with pytest.raises(ConfigError, match=said):
-        _ = form.prefix
+        pair_prefix(form.prompt)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -324,6 +325,23 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
     assert "" == installed_version("no-such-program")
 
 
+def test_a_server_that_is_stopped_just_before_its_birth_is_not_started(tmp_path: Path):
+    """Its start is held back where its program is asked for its version."""
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    says = f"touch {asked}; until [ -e {go} ]; do sleep 0.02; done; echo 0.31.0"
+    fields = ServerFields(vllm=[script(tmp_path, says), "serve"], log_dir=str(tmp_path / "logs"))
+    with serving() as server, ThreadPoolExecutor(1) as other:
+        started = other.submit(server.url, fields.command_for("org/tiny", ""))
+        deadline = time.monotonic() + PATIENCE_S
+        while not asked.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        server.stop()
+        go.touch()
+        assert isinstance(started.exception(PATIENCE_S), EngineError)
+        assert "was stopped" in str(started.exception())
+        assert not server.running
+
+
 def test_a_started_server_that_is_old_is_stopped(held: Path):
     """What its program did not tell, its page does; a new one serves."""
     old = command(held, version="0.21.0")
@@ -403,11 +421,3 @@ def test_the_verifiers_server_loads_the_locked_commit(tmp_path: Path):
     running = config_of(Endpoint(model="org/no-such-model", base_url=("http://127.0.0.1:1/v1",)))
     named = pinned_verifier(tmp_path, endpoint=running).open()
     assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
-
-
-def test_a_verifier_that_runs_code_needs_a_commit_before_anything_starts(tmp_path: Path):
-    """Opening sends no request; the first use names the model and the command."""
-    port = pinned_verifier(tmp_path, vllm_arguments=[CODE]).open()
-    with pytest.raises(EngineError, match="org/no-such-model"):
-        port.support_probability([PAIR])
-    assert not (tmp_path / "logs").exists()
