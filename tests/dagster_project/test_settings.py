@@ -59,7 +59,7 @@ def chosen(profile: str, env: Mapping[str, str]) -> dict[str, Any]:
     del made["evaluation_model"]  # its places are the settings' own
     evaluated = {"evaluation": settings.evaluation, "endpoint": settings.endpoint}
     found = {name: one.model_dump() for name, one in (made | evaluated).items()}
-    found = leaves(found | {"pools": pools_of(settings), "owners": settings.owners})
+    found = leaves(found | {"pools": pools_of(settings)})
     machine = ("verifier.withheld", "policy_trainer.jobs.variables")  # of this environment
     return {name: one for name, one in found.items() if not name.startswith(machine)}
 
