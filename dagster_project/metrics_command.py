@@ -11,82 +11,67 @@ from dagster_project.terminal import print_json, print_note, print_text, report_
 if TYPE_CHECKING:
     from decomposerl.claims.claim import Record
 
-
-Predictions = Annotated[
-    Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
-]
-Labels = Annotated[Path | None, typer.Argument(help="The same; default: PREDICTIONS.")]
-Id = Annotated[
-    str,
-    typer.Option(
-        "--id",
-        help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
-    ),
-]
-Label = Annotated[str, typer.Option(help="Column of the label.")]
-Verdict = Annotated[str, typer.Option(help="Column of the predicted label.")]
-Score = Annotated[
-    str,
-    typer.Option(
-        help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, :mean "
-        "or :min of several."
-    ),
-]
-Supported = Annotated[
-    list[str] | None, typer.Option(help="A word that means supported; repeatable.")
-]
-Refuted = Annotated[
-    list[str] | None, typer.Option(help="A word that means refuted; repeatable; '*': all others.")
-]
-Threshold = Annotated[
-    str,
-    typer.Option(
-        help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 or "
-        "balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
-    ),
-]
-Dev = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
-]
-Group = Annotated[str, typer.Option(help="Column of LABELS to score by value; several: A,B.")]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable."),
-]
-Document = Annotated[str, typer.Option(help="Column of LABELS: its claims are resampled together.")]
-Unread = Annotated[
-    Literal["opposite", "class", "leave-out"],
-    typer.Option(
-        help="How an unreadable prediction counts: as the wrong label, as a separate class, "
-        "or not at all."
-    ),
-]
-Missing = Annotated[
-    Literal["error", "wrong", "skip"], typer.Option(help="How rows without a partner count.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Option = typer.Option
 
 
 @report_errors
 def metrics(  # noqa: PLR0913 - each is one option
-    predictions: Predictions,
-    labels: Labels = None,
+    predictions: Annotated[
+        Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
+    ],
+    labels: Annotated[Path | None, typer.Argument(help="The same; default: PREDICTIONS.")] = None,
     *,
-    id_: Id = "id",
-    label: Label = "label",
-    verdict: Verdict = "",
-    score: Score = "",
-    supported: Supported = None,
-    refuted: Refuted = None,
-    threshold: Threshold = "",
-    dev: Dev = None,
-    group: Group = "",
-    where: Where = None,
-    document: Document = "",
-    unread: Unread = "opposite",
-    missing: Missing = "error",
-    as_json: AsJson = False,
+    id_: Annotated[
+        str,
+        Option(
+            "--id",
+            help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
+        ),
+    ] = "id",
+    label: Annotated[str, Option(help="Column of the label.")] = "label",
+    verdict: Annotated[str, Option(help="Column of the predicted label.")] = "",
+    score: Annotated[
+        str,
+        Option(
+            help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, "
+            ":mean or :min of several."
+        ),
+    ] = "",
+    supported: Annotated[
+        list[str] | None, Option(help="A word that means supported; repeatable.")
+    ] = None,
+    refuted: Annotated[
+        list[str] | None, Option(help="A word that means refuted; repeatable; '*': all others.")
+    ] = None,
+    threshold: Annotated[
+        str,
+        Option(
+            help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 "
+            "or balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
+        ),
+    ] = "",
+    dev: Annotated[
+        tuple[Path, Path] | None,
+        Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
+    ] = None,
+    group: Annotated[str, Option(help="Column of LABELS to score by value; several: A,B.")] = "",
+    where: Annotated[
+        list[str] | None, Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable.")
+    ] = None,
+    document: Annotated[
+        str, Option(help="Column of LABELS: its claims are resampled together.")
+    ] = "",
+    unread: Annotated[
+        Literal["opposite", "class", "leave-out"],
+        Option(
+            help="How an unreadable prediction counts: as the wrong label, as a separate class, or "
+            "not at all."
+        ),
+    ] = "opposite",
+    missing: Annotated[
+        Literal["error", "wrong", "skip"], Option(help="How rows without a partner count.")
+    ] = "error",
+    as_json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Score predictions against labels, with intervals."""
     from decomposerl.evaluation.cells import Spellings

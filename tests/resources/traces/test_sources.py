@@ -292,7 +292,9 @@ def test_many_claims_are_read_in_parts():
     assert max(asked) < AT_ONCE
 
 
-MARK = Mark("c1", "one", None, None, "ada", "agree", "it’s so\n", None, "2026-01-02T03:04:05Z")
+MARK = Mark(
+    claim_id="c1", system="one", reviewer="ada", mark="agree", note="it’s so\n", at="2026-01-02"
+)
 
 
 def test_marks_are_appended_as_lines(tmp_path: Path):
