@@ -252,20 +252,6 @@ def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
     return with_own_benchmarks(benchmark for benchmark in tested if benchmark is not None)
 
 
-def _own_corpora(settings: Settings) -> list[tuple[Source, Benchmark | None]]:
-    folders = sorted(settings.paths.corpora.glob("*")) if settings.paths.corpora else []
-    paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
-    return [parse_corpus_toml(text_of(path), str(path)) for path in paths]
-
-
-def titles_for(settings: Settings) -> dict[str, str]:
-    """The display title of each test set, derived ones included."""
-    from decomposerl.evaluation.scored_claims import derived_from
-
-    titles = {one.name: one.title for one in benchmarks_for(settings)}
-    return titles | {one.name: one.title for one in derived_from(titles).values()}
-
-
 def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
     """The entries of ``further``, of models that options named, and of ``systems.toml``, by name.
 
@@ -293,3 +279,21 @@ def systems_for(settings: Settings) -> "tuple[System, ...]":
 
     known, where = systems(SYSTEM_METHODS, [one.name for one in EXPERIMENTS]), settings.paths
     return with_entries(known, entries_for(settings), ENTRY_METHODS, str(where.systems_file))
+
+
+def titles_for(settings: Settings) -> dict[str, str]:
+    """The display title of each test set, derived ones included.
+
+    Raises:
+        ConfigError: as for ``benchmarks_for``.
+    """
+    from decomposerl.evaluation.scored_claims import derived_from
+
+    titles = {one.name: one.title for one in benchmarks_for(settings)}
+    return titles | {one.name: one.title for one in derived_from(titles).values()}
+
+
+def _own_corpora(settings: Settings) -> list[tuple[Source, Benchmark | None]]:
+    folders = sorted(settings.paths.corpora.glob("*")) if settings.paths.corpora else []
+    paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
+    return [parse_corpus_toml(text_of(path), str(path)) for path in paths]
