@@ -112,40 +112,6 @@ def test_shared_documents_widen_the_interval(tmp_path: Path):
     assert bounds("--document", "blank") == bounds("--document", "alone")
 
 
-def test_a_group_may_be_called_all(tmp_path: Path):
-    """The total stays the total: ``kind`` tells them apart."""
-    rows = [
-        {"id": n, "label": n % 2, "p": float(n % 2 if n < 20 else n % 3 == 0), "part": part}
-        for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
-    ]
-    file = write(tmp_path / "rows.jsonl", rows)
-    words = (file, "--score", "p", "--group", "part", *ONES)
-    page = json.loads(metrics(*words, "--json").stdout)["metrics"]
-    claims = {(row["kind"], row["group"]): row["claims"] for row in page}
-    named = {("group", "all"): 20, ("group", "mean of groups"): 20}
-    assert {("total", "all"): 40, **named, ("mean", "mean of groups"): 40} == claims
-    text = metrics(*words).stdout
-    assert "40 claims: " in text
-    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert 1 == lines.count("accuracy")
-    assert 1 == lines.count("all")
-
-
-def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
-    """Claims that chose no threshold are counted beside those that got no score."""
-    said, gold = sample()
-    odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
-    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
-    test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
-    words = (*test, "--score", "probability", "--threshold", "f1", "--missing", "skip", *ONES)
-    words += ("--where", "label!=odd", "--dev", *dev)
-    notes = metrics(*words).stderr
-    assert "1 labels that --where leaves out (dev files)" in notes
-    assert "20 labels without a prediction (dev files)" in notes
-    page = json.loads(metrics(*words, "--json").stdout)["left_out"]
-    assert {1, 20} == set(page.values())
-
-
 CASES = cases_beside(__file__, "metrics_cases")
 
 
@@ -157,7 +123,7 @@ def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path:
     words = [
         tmp_path / word if word in case["files"] else word for word in shlex.split(case["run"])
     ]
-    found = scores_of(*words, group=case.get("group", "all"))
+    found = scores_of(*words, group=case.get("group", "all"), kind=case.get("kind", ""))
     assert case["scores"] == pytest.approx({name: found[name] for name in case["scores"]})
     done = metrics(*words)
     assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
