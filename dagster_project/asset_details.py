@@ -1,6 +1,6 @@
 """What every asset shows besides its function, for all of them in one place.
 
-Columns, the file, the owners, kinds and tags, the code version, and whether it
+Columns, the file, kinds and tags, the code version, and whether it
 may be made by itself. Tag ``cost`` is ``paid`` (an endpoint that bills), ``gpu``, ``by_system``
 (that of the evaluated system) or ``free``.
 
@@ -281,7 +281,6 @@ class Details:
     """
 
     data: Path
-    owners: Sequence[str]
     served: Mapping[str, Endpoint]
     resources: Mapping[str, object]
     corpora: Mapping[dg.AssetKey, Corpus]
@@ -297,7 +296,6 @@ class Details:
         shown = {"engines": dg.MetadataValue.json(_shown(facts))} if facts else {}
         return spec.replace_attributes(
             metadata={**spec.metadata, "dagster/uri": self._uri(spec), **columns, **shown},
-            owners=list(self.owners),
             kinds={*spec.kinds, *self._kinds(used, columns)},
             tags={**_own_tags(spec), "cost": self._cost(asset, used)},
             code_version=code_version(asset, facts, self.code),

@@ -83,7 +83,6 @@ def _details(
 ) -> Details:
     return Details(
         data=settings.paths.data,
-        owners=settings.owners,
         served=settings.served,
         resources=resources,
         corpora={dg.AssetKey(["claims", one.name]): one for one in sources}

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dagster_project import public_figures as figures
-from dagster_project.engine_resources import evaluation_model
+from dagster_project.engine_resources import resources_for
 from dagster_project.entry_checks import entry_checks
 from dagster_project.environment import entries_for, read_key, variable_of
 from dagster_project.settings import Role, Settings
@@ -180,7 +180,7 @@ def _evaluating(settings: Settings) -> Iterator[ReadinessCheck]:
     for url in role.base_url:
         fix = _endpoint_fix("evaluation", role)
         yield servers.endpoint(url, "", read_key(role.key_variable), fix, required=False)
-    resource = evaluation_model(settings)
+    resource = resources_for(settings)["evaluation_model"]
     for place in (resource.open_models, resource.openai, resource.endpoint):
         if place.model:
             yield from probes.verdict_tokens(place.model, place.thought_tokens)

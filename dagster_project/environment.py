@@ -11,7 +11,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from decomposerl.evaluation.entries import SystemEntry
     from decomposerl.evaluation.systems import System
 
+_notice = cache(logging.getLogger(__name__).warning)  # each line once
 NAMED_MODELS = "named_models"  # in the data folder: an entry for each model that options named
 PREFIX = "DECOMPOSERL_"
 SHORT = {("paths", name): f"{PREFIX}{name.upper()}" for name in ("data", "corpora")}
@@ -62,9 +64,12 @@ _NOW = {name: SHORT.get(path, variable_of(path)) for name, path in (_NEW | _OLD)
 """What each known name is called now."""
 
 
-def variables() -> dict[str, str]:
-    """The variables that are set, those of ``.env`` included."""
-    return {name: value for layer in _layers() for name, value in layer.items() if value}
+def variables(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that are set: of ``.env``, and of the environment, which overrides it."""
+    dotenv = dotenv_values(".env") if environment is None else {}
+    values = os.environ if environment is None else environment
+    layers = (dotenv.items(), values.items())
+    return {name: value for layer in layers for name, value in layer if value}
 
 
 def known_variables() -> frozenset[str]:
@@ -81,10 +86,10 @@ def read_settings(environment: Mapping[str, str] | None = None, **paths: Path | 
         ConfigError: a name is unknown or a value wrong; the message has the variable, or the file,
             section and field, and repeats no URL and no key.
     """
-    layers = _layers() if environment is None else [environment]
-    for layer in layers:
-        _refuse_unknown(layer, ".env: " if len(layers) > 1 and layer is layers[0] else "")
-    given, values = _given(layers), dict[str, Any]()
+    if environment is None:
+        _refuse_unknown(dotenv_values(".env").keys(), ".env: ")
+    _refuse_unknown((os.environ if environment is None else environment).keys())
+    given, values = _given(variables(environment)), dict[str, Any]()
     written = {path: value for path, (value, _) in given.items()}
     written |= {("paths", name): str(path.absolute()) for name, path in paths.items() if path}
     for path, value in written.items():
@@ -97,22 +102,15 @@ def read_settings(environment: Mapping[str, str] | None = None, **paths: Path | 
         raise ConfigError("; ".join(problems)) from None  # pydantic's own text has the values
 
 
-def _layers() -> list[Mapping[str, str]]:
-    """What ``.env`` has, and what the environment has, which overrides it."""
-    return [{name: value or "" for name, value in dotenv_values(".env").items()}, os.environ]
-
-
-def _given(layers: Iterable[Mapping[str, str]]) -> Given:
-    """The settings of variables; an empty one is unset, and a new name overrides an old one."""
-    given, openai = Given(), any(layer.get(OPENAI_KEY) for layer in layers)
-    for layer in layers:
-        for old in filter(layer.get, _OLD):
-            translated = _translated(old, layer[old], openai=openai)
-            given |= {path: (text, old) for path, text in translated.items()}
-            if old not in SHORT.values():
-                _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
-        given |= {path: (layer[name], name) for name, path in _NEW.items() if layer.get(name)}
-    return given
+def _given(values: Mapping[str, str]) -> Given:
+    """The settings of variables that are set; a new name overrides an old one."""
+    given = Given()
+    for old in filter(values.get, _OLD):
+        translated = _translated(old, values[old], openai=OPENAI_KEY in values)
+        given |= {path: (text, old) for path, text in translated.items()}
+        if old not in SHORT.values():
+            _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
+    return given | {path: (values[name], name) for name, path in _NEW.items() if name in values}
 
 
 def _translated(old: str, value: str, *, openai: bool) -> dict[Path_, str]:
@@ -131,19 +129,14 @@ def _translated(old: str, value: str, *, openai: bool) -> dict[Path_, str]:
     return {(section, name): text for name, text in fields.items()}
 
 
-@cache
-def _notice(line: str) -> None:
-    logging.getLogger(__name__).warning(line)
-
-
-def _refuse_unknown(layer: Mapping[str, str], where: str) -> None:
+def _refuse_unknown(names: AbstractSet[str], where: str = "") -> None:
     """Refuse a misspelt variable; those that Kubernetes sets for its Services are left alone.
 
     Raises:
         ConfigError: there is one; the message has the nearest name, and no value.
     """
     ours, problems = sorted(_NOW), []
-    for name in sorted(layer.keys() - known_variables()):
+    for name in sorted(names - known_variables()):
         plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
         alike = plain.startswith(_NEAR) or get_close_matches(plain, ours, 1, _ALIKE)
         if alike and not _SERVICE.fullmatch(name):
@@ -237,13 +230,9 @@ def use_instance(
     return home
 
 
-def process_rank(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """This process's rank, from 0, and the number of processes that train together.
-
-    ``accelerate launch`` sets both variables for each process.
-    """
-    env = os.environ if environment is None else environment
-    return int(env.get("RANK") or 0), int(env.get("WORLD_SIZE") or 1)
+def process_rank(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """This process's rank, from 0, and how many train together, as ``accelerate launch`` says."""
+    return int(environment.get("RANK") or 0), int(environment.get("WORLD_SIZE") or 1)
 
 
 def sources_for(settings: Settings) -> tuple[Source, ...]:
@@ -252,17 +241,13 @@ def sources_for(settings: Settings) -> tuple[Source, ...]:
     An own source with ``replaces`` stands in the place of the catalogue's.
 
     Raises:
-        ConfigError: a file is malformed, or a name is taken.
+        ConfigError: a file is malformed, or a name is taken; so do the functions below.
     """
     return with_own_sources(source for source, _ in _own_corpora(settings))
 
 
 def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
-    """The catalogue's benchmarks, then the test files that the user's own corpora name.
-
-    Raises:
-        ConfigError: a file is malformed, or a name is taken.
-    """
+    """The catalogue's benchmarks, then the test files that the user's own corpora name."""
     tested = (benchmark for _, benchmark in _own_corpora(settings))
     return with_own_benchmarks(benchmark for benchmark in tested if benchmark is not None)
 
@@ -270,8 +255,7 @@ def benchmarks_for(settings: Settings) -> tuple[Benchmark, ...]:
 def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
     """The entries of ``further``, of models that options named, and of ``systems.toml``, by name.
 
-    Raises:
-        ConfigError: a file is malformed, or was named and is not there.
+    A ``systems.toml`` that a setting names must be there.
     """
     from decomposerl.baselines.catalogue import ENTRY_METHODS
     from decomposerl.evaluation.entries import parse_systems_toml
@@ -280,21 +264,15 @@ def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ..
     files, own = sorted((settings.paths.data / NAMED_MODELS).glob("*.toml")), settings.paths
     if own.systems is not None or os.path.lexists(own.systems_file):
         files.append(own.systems_file)
+    texts = [(text_of(file), str(file), file.parent.resolve()) for file in files]
     methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
     known = (methods, [one.name for one in EXPERIMENTS], known_variables())
-    entries: list[SystemEntry] = []
-    for file in files:
-        entries += parse_systems_toml(text_of(file), str(file), file.parent.resolve(), *known)
-    entries += parse_systems_toml(further, "options", Path(), *known)
-    return tuple({one.name: one for one in entries}.values())
+    parsed = (parse_systems_toml(*it, *known) for it in [*texts, (further, "options", Path())])
+    return tuple({entry.name: entry for entries in parsed for entry in entries}.values())
 
 
 def systems_for(settings: Settings) -> "tuple[System, ...]":
-    """The systems of the catalogue, then the user's own.
-
-    Raises:
-        ConfigError: as ``entries_for``, or an entry has the name of another system.
-    """
+    """The systems of the catalogue, then the user's own, whose names must be others."""
     from decomposerl.baselines.catalogue import ENTRY_METHODS, SYSTEM_METHODS
     from decomposerl.evaluation.systems import systems, with_entries
     from decomposerl.training.experiments import EXPERIMENTS
@@ -313,7 +291,6 @@ def titles_for(settings: Settings) -> dict[str, str]:
 
 
 def _own_corpora(settings: Settings) -> list[tuple[Source, Benchmark | None]]:
-    corpora = settings.paths.corpora
-    folders = sorted(corpora.glob("*")) if corpora else []
+    folders = sorted(settings.paths.corpora.glob("*")) if settings.paths.corpora else []
     paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
     return [parse_corpus_toml(text_of(path), str(path)) for path in paths]

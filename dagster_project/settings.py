@@ -41,8 +41,14 @@ Values = dict[str, Any]
 FILE, SYSTEMS_FILE = "decomposerl.toml", "systems.toml"
 PROJECT = Path(__file__).resolve().parent.parent
 PROFILES = Path(__file__).with_name("profiles")
-_OWNER = re.compile(r"team:.+|[^@\s]+@[^@\s]+\.[^@\s]+")
 _HOSTED = {"chat", "hosted", "minicheck_hosted"}
+_EMBEDDED: Values = {
+    "paths": {"prompts": ""},
+    "text": {"tokenizer": "", "spacy": ()},
+    "training": {"generation": "transformers"},
+    "machine": {"device": "cpu"},
+}
+"""The embedded profile needs nothing, whatever a .env of another profile says."""
 
 
 def _checked(fits: Callable[[Any], object], said: str = "") -> Callable[[Any], Any]:
@@ -71,9 +77,6 @@ Place = Annotated[str, _must(_local)]
 Folder = Annotated[Path, BeforeValidator(_checked(_local)), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
-Owners = Annotated[
-    Names, _must(lambda names: all(map(_OWNER.fullmatch, names)), "must be e-mails or team:name")
-]
 Command = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda words: tuple(words.split()) if isinstance(words, str) else words),
@@ -152,26 +155,29 @@ class Role(Endpoint):
         """What a call costs where no price is known: dollars at OpenAI's endpoint, else time."""
         return None if self.price else "dollars" if self.at_openai else "gpu_hours"
 
-    @model_validator(mode="after")
-    def _is_complete(self) -> Self:
+    def _problems(self) -> Iterator[str]:
         if self.adapter:
-            raise ValueError("adapter: an adapter is evaluated by an entry of systems.toml")
+            yield "adapter: an adapter is evaluated by an entry of systems.toml"
         if self.in_use and self.dollars and self.price is None:
-            raise ValueError(
+            yield (
                 "dollars is a ceiling on costs: it needs prompt_price and completion_price for "
                 f"'{self.model}'"
             )
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if problem := next(self._problems(), ""):
+            raise ValueError(problem)
         return self
 
 
 class Own(Role):
     """Your own model, for systems named `<method>-endpoint-<protocol>`; see also systems.toml."""
 
-    @model_validator(mode="after")
-    def _has_a_model(self) -> Self:
+    def _problems(self) -> Iterator[str]:
         if self.base_url and not self.model:
-            raise ValueError("base_url names an endpoint; model must name its model")
-        return self
+            yield "base_url names an endpoint; model must name its model"
+        yield from super()._problems()
 
 
 class Chat(Role):
@@ -180,11 +186,10 @@ class Chat(Role):
     engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
     thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")
 
-    @model_validator(mode="after")
-    def _is_at_an_endpoint(self) -> Self:
+    def _problems(self) -> Iterator[str]:
         if self.runs in {"server", "in_process"}:
-            raise ValueError("runs: nothing is started for it: 'endpoint', or 'vllm' at base_url")
-        return self
+            yield "runs: nothing is started for it: 'endpoint', or 'vllm' at base_url"
+        yield from super()._problems()
 
 
 class Judge(Chat):
@@ -195,16 +200,15 @@ class Judge(Chat):
     )
     reasons: Literal["full", "one_sentence", "none"] = Field("full", description="before a ruling")
 
-    @model_validator(mode="after")
-    def _can_think(self) -> Self:
+    def _problems(self) -> Iterator[str]:
         unknown = self.thinking == "on" and self.style == "none"
         if self.in_use and (unknown or (self.bound_thinking and self.style != "qwen")):
-            raise ValueError(
+            yield (
                 f"how to switch or bound the thinking of '{self.model}' is not known (it is "
                 "switched on for Qwen3 and OpenAI's reasoning models, and bounded for Qwen3); set "
                 "thinking to 'default', or 'off' for a model that never thinks"
             )
-        return self
+        yield from super()._problems()
 
 
 class Verifier(Role):
@@ -311,11 +315,6 @@ class Settings(BaseSettings):
         description="which engines run: `embedded` needs no key, no hub and no GPU; `local` uses "
         "open models on this machine; `paper` uses the paper's models",
     )
-    owners: Owners = Field(
-        (),
-        repr=False,  # they change no result
-        description="of the assets in Dagster's UI: e-mail addresses, or teams as `team:name`",
-    )
     paths: Paths = Paths()
     text: Text = Text()
     verifier: Verifier = Verifier()
@@ -332,22 +331,12 @@ class Settings(BaseSettings):
     training: Training = Training()
     machine: Machine = Machine()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _embedded_needs_nothing(cls, values: Values) -> Values:
-        """In the embedded profile, whatever a .env of another profile says."""
-        if values.get("profile", "embedded") != "embedded":
-            return values
-        fixed: Values = {"paths": {"prompts": ""}, "text": {"tokenizer": "", "spacy": ()}}
-        fixed |= {"training": {"generation": "transformers"}, "machine": {"device": "cpu"}}
-        return values | {name: {**values.get(name, {}), **kept} for name, kept in fixed.items()}
-
     @property
     def served(self) -> dict[str, Role]:
         """The models that funnel and training call or start, by the resource that does."""
-        roles: dict[str, Role] = {"verifier": self.verifier, "embedder": self.embedder}
-        roles |= {"decomposer": self.silver, "judge": self.judge}
-        roles |= {"question_embedder": self.questions}
+        verifier, embedder = self.verifier, self.embedder
+        roles = {"verifier": verifier, "embedder": embedder, "decomposer": self.silver}
+        roles |= {"judge": self.judge, "question_embedder": self.questions}
         return {name: role for name, role in roles.items() if role.in_use}
 
     def with_paths(self, **paths: Path | None) -> Self:
@@ -373,7 +362,9 @@ class Settings(BaseSettings):
                 profile[section]["runs"] = "endpoint"  # the profile starts one if you name none
             if named and section == "evaluation" and name != "embedded":
                 profile[section]["policies"] = "served"  # where you said
-        return init_settings, *(InitSettingsSource(settings_cls, it) for it in (own, profile))
+        fixed = _EMBEDDED if name == "embedded" else {}
+        first, *last = (InitSettingsSource(settings_cls, it) for it in (fixed, own, profile))
+        return first, init_settings, *last
 
 
 def own_file(data: object = None) -> Path | None:

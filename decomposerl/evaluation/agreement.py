@@ -41,33 +41,22 @@ def agreement(
     ``teacher`` and ``student`` (n,) are class numbers below ``classes``. A class that neither gives
     is left out of macro-F1; kappa is undefined where both give one and the same class.
     """
-    cells = np.zeros((len(teacher), classes * classes), np.int64)
-    cells[np.arange(len(teacher)), teacher * classes + student] = 1
+    cells = np.eye(classes * classes, dtype=np.int64)[teacher * classes + student]
     clusters = clusters_of(np.zeros(len(teacher), np.int64), documents)
 
     def metrics(sums: Counts) -> Mapping[str, Numbers]:
         table = sums.reshape(-1, classes, classes).astype(np.float64)
-        rows = table.sum(axis=2)
+        rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
+        agree = _ratio(np.trace(table, axis1=1, axis2=2), total)
+        chance = _ratio((rows * columns).sum(axis=1), total**2)
         return {
-            "agreement": agreement_of(table),
+            "agreement": agree,
             "macro_f1": macro_f1(table),
-            "kappa": kappa(table),
-            "most_common": _ratio(rows.max(axis=1), rows.sum(axis=1)),
+            "kappa": _ratio(agree - chance, 1 - chance),
+            "most_common": _ratio(rows.max(axis=1), total),
         }
 
     return _measured(metrics, cells, clusters, generator(seed, "agreement"))
-
-
-def agreement_of(table: Counts) -> Numbers:
-    """The share of equal classes, of tables (..., k, k)."""
-    return _ratio(np.trace(table, axis1=-2, axis2=-1), table.sum(axis=(-2, -1)))
-
-
-def kappa(table: Counts) -> Numbers:
-    """Cohen's kappa of tables (..., k, k); undefined where chance alone gives full agreement."""
-    by_chance = (table.sum(axis=-1) * table.sum(axis=-2)).sum(axis=-1)
-    chance = _ratio(by_chance, table.sum(axis=(-2, -1)) ** 2)
-    return _ratio(agreement_of(table) - chance, 1 - chance)
 
 
 def macro_f1(table: Counts) -> Numbers:
@@ -87,53 +76,54 @@ def reward_agreement(rewards: pl.DataFrame, seed: int = 0) -> list[Measured]:
     pairs that the teacher ties, those the student orders. ``reordered_groups``: groups with any of
     the three.
     """
-    pairs = _pairs(rewards)
-    sums = rewards.group_by("group", maintain_order=True).agg(
-        rows=pl.len(),
-        shift=(pl.col("student") - pl.col("teacher")).sum(),
-        distance=(pl.col("student") - pl.col("teacher")).abs().sum(),
+    rows = rewards.with_row_index("row")
+    # Every pair of rollouts of a group, and each rollout with itself, which no side orders.
+    pairs = rows.join(rows, on="group", suffix="_2", maintain_order="left")
+    same, shift = pl.col("row") == pl.col("row_2"), pl.col("student") - pl.col("teacher")
+    first = (pl.col("teacher") - pl.col("teacher_2")).round(9).sign()
+    second = (pl.col("student") - pl.col("student_2")).round(9).sign()
+    reversals, ties, splits = (
+        first * second < 0,
+        (first != 0) & (second == 0),
+        (first == 0) & (second != 0),
     )
-    joined = sums.join(pairs, on="group", how="left").fill_null(0).with_columns(groups=pl.lit(1))
-    joined = joined.with_columns(
-        reordered=(pl.col("reversed") + pl.col("tied") + pl.col("split") > 0).cast(pl.Int64)
+    sums = (
+        pairs.filter(pl.col("row") <= pl.col("row_2"))
+        .group_by("group", maintain_order=True)
+        .agg(
+            groups=pl.lit(1),
+            rows=same.sum(),
+            shift=shift.filter(same).sum(),
+            distance=shift.filter(same).abs().sum(),
+            ordered=(first != 0).sum(),
+            unordered=((first == 0) & ~same).sum(),
+            reversed=reversals.sum(),
+            tied=ties.sum(),
+            split=splits.sum(),
+            reordered=(reversals | ties | splits).any().cast(pl.Int64),
+        )
+        .drop("group")
     )
-    names = [name for name in joined.columns if name != "group"]
-    columns = joined.select(names).to_numpy().astype(np.float64)
-    clusters = clusters_of(np.zeros(joined.height, np.int64))
+    clusters = clusters_of(np.zeros(sums.height, np.int64))
 
     def metrics(totals: Counts) -> Mapping[str, Numbers]:
-        of = dict(zip(names, totals.reshape(-1, len(names)).T, strict=True))
+        of = dict(zip(sums.columns, totals.reshape(-1, sums.width).T, strict=True))
         return {
             "mean_shift": _ratio(of["shift"], of["rows"]),
             "mean_distance": _ratio(of["distance"], of["rows"]),
             "reversed_pairs": _ratio(of["reversed"], of["ordered"]),
             "tied_pairs": _ratio(of["tied"], of["ordered"]),
-            "split_pairs": _ratio(of["split"], of["pairs"] - of["ordered"]),
+            "split_pairs": _ratio(of["split"], of["unordered"]),
             "reordered_groups": _ratio(of["reordered"], of["groups"]),
         }
 
+    columns = sums.to_numpy().astype(np.float64)
+    spearman = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
     measured = _measured(metrics, columns, clusters, generator(seed, "rewards"))
-    return [Measured("rank_correlation", _spearman(rewards)), *measured]
-
-
-def _pairs(rewards: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of rollouts by group: all, those that the teacher orders, and what changes."""
-    numbered = rewards.with_row_index("row")
-    both = numbered.join(numbered, on="group", suffix="_2").filter(pl.col("row") < pl.col("row_2"))
-    first = (pl.col("teacher") - pl.col("teacher_2")).round(9).sign()
-    second = (pl.col("student") - pl.col("student_2")).round(9).sign()
-    return both.group_by("group").agg(
-        pairs=pl.len(),
-        ordered=(first != 0).sum(),
-        reversed=(first * second < 0).sum(),
-        tied=((first != 0) & (second == 0)).sum(),
-        split=((first == 0) & (second != 0)).sum(),
-    )
-
-
-def _spearman(rewards: pl.DataFrame) -> float | None:
-    value = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
-    return None if value is None or np.isnan(value) else float(value)
+    return [
+        Measured("rank_correlation", None if spearman is None else _defined(spearman)),
+        *measured,
+    ]
 
 
 def _measured(
@@ -145,7 +135,9 @@ def _measured(
     estimates = metrics(columns.sum(axis=0, keepdims=True))
     draws = metrics(resampled_sums(columns, clusters, rng, DRAWS))
     return [
-        Measured(name, defined(value[0]), *map(defined, safe_interval(draws[name], clusters.count)))
+        Measured(
+            name, _defined(value[0]), *map(_defined, safe_interval(draws[name], clusters.count))
+        )
         for name, value in estimates.items()
     ]
 
@@ -155,6 +147,6 @@ def _ratio(above: Counts, below: Counts) -> Numbers:
     return np.divide(above, below, out=ratio, where=np.abs(below) > 0)
 
 
-def defined(value: float | Numbers) -> float | None:
+def _defined(value: float | Numbers) -> float | None:
     """The number, None for NaN."""
     return None if np.isnan(value) else float(value)

@@ -9,12 +9,10 @@ nothing says so.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, product
-from shlex import quote
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -58,26 +56,19 @@ from decomposerl.evaluation.threshold import (
     choose_threshold,
     combined,
 )
-from decomposerl.traces.trace import Verdict
 
-ALL, MEAN = "all", "mean of groups"
 MOST_CLASSES = 10
-RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
 TWO_WAY: tuple[str, ...] = ("supported", "refuted")
-_USUAL, _PERCENT, _MOST_SHOWN, _SHOWN, _SEED = 0.5, 100, 5, 10, 42
-_SPELLINGS = Spellings.of()
+_USUAL, _PERCENT, _SHOWN, _SEED = 0.5, 100, 10, 42
+_RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
 _PLACES = {"Supported": 0, "Refuted": 1}
+_SCORE = re.compile(r"(1-)?(.*?)(?::(max|mean|min))?")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _CUT = re.compile(
     r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
 )
-Measure = tuple[float, float, float]
-"""A score with its bounds, 0..1 or NaN."""
 Id = tuple[str, ...]
 Rows = Sequence[Record]
-Numbered = Sequence[tuple[int, Record]]
-"""Rows with their numbers from 1."""
-_Read = TypeVar("_Read")
 _TEXT, _NUMBER, _COUNT = pl.String(), pl.Float64(), pl.Int64()
 CLAIMS = pl.Schema(
     {"label": _COUNT, "verdict": _COUNT, "score": _NUMBER, "group": _TEXT, "document": _TEXT}
@@ -91,60 +82,6 @@ COLUMNS = pl.Schema(
 )
 """Scores are percent, null where the metric is undefined. ``kind`` distinguishes the total, groups
 and the mean over groups, whatever a group is called; ``supported`` is null for other classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """Which column means what; a dotted name leads into nested objects, "" means there is none.
-
-    ``ids`` are pairs of a column of the predictions and one of the labels; without any, row n
-    belongs to row n. ``several`` combines a claim's scores; without it a second one is an error.
-    ``complement``: the score is that of Refuted. ``group`` (of several columns each combination),
-    ``document`` and ``where`` are of the labels. Conditions are ``COLUMN=VALUE`` or
-    ``COLUMN!=VALUE``: several values of a column are alternatives, conditions on several columns
-    must all hold. ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels,
-    predictions without a label are left out then. ``unread`` is what a claim without a verdict
-    counts as, ``given`` the user's spellings.
-    """
-
-    ids: tuple[tuple[str, str], ...] = (("id", "id"),)
-    label: str = "label"
-    verdict: str = ""
-    score: str = ""
-    several: Several | None = None
-    complement: bool = False
-    group: tuple[str, ...] = ()
-    document: str = ""
-    where: tuple[str, ...] = ()
-    missing: Literal["error", "wrong", "skip"] = "error"
-    unread: Unread = "opposite"
-    given: Spellings | None = None
-
-    @classmethod
-    def of(cls, ids: str, score: str, group: str, **columns: Any) -> Self:  # noqa: ANN401 - of this type
-        """With the short forms of ids, score and groups: ``A=B,C``, ``1-NAME:max``, ``A,B``.
-
-        Raises:
-            EvaluationError: a list of columns has none.
-        """
-        pairs = [name.partition("=") for name in _names(ids)] if ids.strip() != "-" else []
-        several: Any = next((how for how in get_args(Several) if score.endswith(f":{how}")), None)
-        return cls(
-            ids=tuple((own.strip(), (other or own).strip()) for own, _, other in pairs),
-            score=score.removeprefix("1-").removesuffix(f":{several}"),
-            several=several,
-            complement=score.startswith("1-"),
-            group=_names(group) if group else (),
-            **columns,
-        )
-
-
-def _names(words: str) -> tuple[str, ...]:
-    """Comma-separated names of columns, each once."""
-    names = dict.fromkeys(name.strip() for name in words.split(",") if name.strip())
-    if not names:
-        raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
-    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,30 +110,70 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """Every metric as ``COLUMNS``, the threshold, and what was left out or not read.
+class Declared:
+    """Which column means what; a dotted name leads into nested objects, "" means there is none.
 
-    ``classes`` are the claims of each label where there are more than Supported and Refuted,
-    ``unread`` the predictions that are no label.
+    ``ids`` are pairs of a column of the predictions and one of the labels; without any, row n
+    belongs to row n. ``several`` combines a claim's scores; without it a second one is an error.
+    ``complement``: the score is that of Refuted. ``group`` (of several columns each combination),
+    ``document`` and ``where`` are of the labels. Conditions are ``COLUMN=VALUE`` or
+    ``COLUMN!=VALUE``: several values of a column are alternatives, conditions on several columns
+    must all hold. ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels,
+    predictions without a label are left out then. ``unread`` is what a claim without a verdict
+    counts as, ``given`` the user's spellings.
     """
 
-    frame: pl.DataFrame
-    classes: Mapping[str, int]
-    threshold: Threshold | None
-    chosen: str
-    left_out: Mapping[str, int]
-    unread: Mapping[str, int]
+    ids: tuple[tuple[str, str], ...]
+    score: str
+    several: Several | None
+    complement: bool
+    group: tuple[str, ...]
+    label: str
+    verdict: str
+    document: str
+    where: tuple[str, ...]
+    missing: Literal["error", "wrong", "skip"]
+    unread: Unread
+    given: Spellings | None
 
-    def notes(self) -> Iterator[str]:
-        """What a reader of the scores has to know, line by line."""
-        if self.threshold is not None:
-            sign = ">=" if self.threshold.inclusive else ">"
-            yield f"supported is a score {sign} {self.threshold.value!r}{self.chosen}"
-        yield from (f"{count:,} {what}" for what, count in self.left_out.items())
-        if self.unread:
-            words = [f"'{word}' ({count:,})" for word, count in self.unread.items()]
-            more = ", …" if len(words) > _MOST_SHOWN else ""
-            yield f"predictions that were not read: {', '.join(words[:_MOST_SHOWN])}{more}"
+    @classmethod
+    def of(cls, ids: str, score: str, group: str, **columns: Any) -> Self:  # noqa: ANN401 - of this type
+        """With the short forms of ids, score and groups: ``A=B,C``, ``1-NAME:max``, ``A,B``.
+
+        Raises:
+            EvaluationError: a list of columns has none, or options contradict each other.
+        """
+        lists = [
+            [*dict.fromkeys(name.strip() for name in words.split(",") if name.strip())]
+            for words in (ids, group)
+        ]
+        for words, names in zip((ids, group), lists, strict=True):
+            if words and not names:
+                raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
+        pairs = [name.partition("=") for name in lists[0] if name != "-"]
+        parts: Any = _SCORE.fullmatch(score)
+        declared = cls(
+            ids=tuple((own.strip(), (other or own).strip()) for own, _, other in pairs),
+            score=parts[2],
+            several=parts[3],
+            complement=bool(parts[1]),
+            group=tuple(lists[1]),
+            **columns,
+        )
+        if not declared.verdict and not declared.score:
+            raise EvaluationError("name the column of the prediction: --verdict or --score")
+        if declared.unread == "leave-out" and declared.missing == "wrong":
+            raise EvaluationError(
+                "--missing wrong counts the claims that --unread leave-out skips: use --missing "
+                "skip"
+            )
+        name, directed = declared.score, declared.given or declared.complement
+        if name and not directed and not says_polarity(name, ()):
+            raise EvaluationError(
+                f"{name} names something bad, and scores must be higher for supported; choose one "
+                f"of\n--score 1-{name}\n--score {name} --supported supported --refuted refuted"
+            )
+        return declared
 
 
 def measure(
@@ -204,14 +181,20 @@ def measure(
     columns: Declared,
     cut: Cut | None = None,
     dev: tuple[Rows, Rows] | None = None,
-) -> Measurement:
-    """Score predictions against labels; ``dev`` are those that choose a threshold.
+) -> tuple[pl.DataFrame, dict[str, Any], list[str]]:
+    """Every metric of predictions against labels; ``dev`` are those that choose a threshold.
+
+    Gives ``COLUMNS``, what they rest on (the threshold, claims of each label where there are more
+    than Supported and Refuted, what was left out or not read), and what a reader has to know of it.
 
     Raises:
         EvaluationError: options contradict each other, rows do not match, or a word's or score's
             meaning is not said.
     """
-    _check(columns, cut, has_dev=dev is not None)
+    if columns.verdict and cut is not None:
+        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
+    if (dev is not None) != (cut is not None and cut.by is not None):
+        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
     words, left_out = match_predictions(*files, columns)
     names, claims = meanings(words, columns, files[1][0].file)
     threshold, chosen = None, ""
@@ -230,37 +213,26 @@ def measure(
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
     elif not columns.verdict:
         threshold = _given_threshold(claims["score"], columns.score, cut)
+    notes = [f"{count:,} {what}" for what, count in left_out.items()]
     if threshold is not None:
         claims = claims.with_columns(verdict=threshold.verdicts(claims["score"].to_numpy()))
+        sign = ">=" if threshold.inclusive else ">"
+        notes.insert(0, f"supported is a score {sign} {threshold.value!r}{chosen}")
     unread = words["verdict"].filter(claims["verdict"] == len(names)) if columns.verdict else ()
-    return Measurement(
-        score_claims(claims, names, columns.unread),
-        {} if names == TWO_WAY else dict(Counter(words["label"])),
-        threshold,
-        chosen,
-        left_out,
-        Counter(word or "nothing" for word in unread),
-    )
-
-
-def _check(columns: Declared, cut: Cut | None, *, has_dev: bool) -> None:
-    """Refuse options that contradict each other, and a score whose direction is not said."""
-    name = columns.score
-    if not columns.verdict and not name:
-        raise EvaluationError("name the column of the prediction: --verdict or --score")
-    if columns.unread == "leave-out" and columns.missing == "wrong":
-        raise EvaluationError(
-            "--missing wrong counts the claims that --unread leave-out skips: use --missing skip"
-        )
-    if columns.verdict and cut is not None:
-        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
-    if has_dev != (cut is not None and cut.by is not None):
-        raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
-    if name and not columns.given and not columns.complement and not says_polarity(name, ()):
-        raise EvaluationError(
-            f"{name} names something bad, and scores must be higher for supported; choose one of\n"
-            f"--score 1-{name}\n--score {name} --supported supported --refuted refuted"
-        )
+    odd = Counter(word or "nothing" for word in unread)
+    if odd:
+        shown = [f"'{word}' ({count:,})" for word, count in odd.items()]
+        shown[_SHOWN // 2 :] = ["…"] * (len(shown) > _SHOWN // 2)
+        notes.append(f"predictions that were not read: {', '.join(shown)}")
+    rests_on = {
+        "threshold": None if threshold is None else threshold.value,
+        "inclusive": threshold is not None and threshold.inclusive,
+        "left_out": left_out,
+        "unread": columns.unread,
+        "unread_predictions": odd,
+        "classes": {} if names == TWO_WAY else dict(Counter(words["label"])),
+    }
+    return score_claims(claims, names, columns.unread), rests_on, notes
 
 
 def _given_threshold(scores: pl.Series, name: str, cut: Cut | None) -> Threshold:
@@ -279,64 +251,59 @@ def _given_threshold(scores: pl.Series, name: str, cut: Cut | None) -> Threshold
 
 
 def score_claims(
-    claims: pl.DataFrame,
-    names: tuple[str, ...] = TWO_WAY,
-    unread: Unread = "opposite",
-    draws: int = RANKED_DRAWS,
+    claims: pl.DataFrame, names: tuple[str, ...] = TWO_WAY, unread: Unread = "opposite"
 ) -> pl.DataFrame:
     """Every metric of ``CLAIMS`` as ``COLUMNS``: all claims, each group, the mean of groups.
 
     ``unread`` is what a claim without a verdict counts as; the column ``without_verdict`` counts
     them, and ``claims`` excludes them only if they are left out. For AUROC a claim without a score
-    ranks last of its label if it counts as the opposite, else it is left out. ``draws`` are those
-    of AUROC. Of more than two classes there are accuracy, macro-F1 and recalls.
+    ranks last of its label if it counts as the opposite, else it is left out. Of more than two
+    classes there are accuracy, macro-F1 and recalls.
     """
+    metrics, sizes = _metrics("all", claims, names, unread)
+    scored = [("total", "all", metrics, sizes)]
     parts = claims.partition_by("group", maintain_order=True)
-    groups = [("group", part["group"][0], part) for part in parts] if len(parts) > 1 else []
-    scored = [
-        (kind, name, *_metrics(name, part, names, unread, draws))
-        for kind, name, part in (("total", ALL, claims), *groups)
-    ]
-    if groups:
-        of_total, *of_groups = (metrics for _, _, metrics, _ in scored)
-        shared = [name for name in of_total if all(name in metrics for metrics in of_groups)]
-        means = {name: _mean([metrics[name] for metrics in of_groups]) for name in shared}
-        scored.append(("mean", MEAN, means, scored[0][3]))
-    rows = [
-        [
-            kind,
-            group,
-            name,
-            *(None if np.isnan(value) else 100 * value for value in measure),
-            *sizes,
+    if len(parts) > 1:
+        of_groups = [(part["group"][0], part) for part in parts]
+        scored += [
+            ("group", name, *_metrics(name, part, names, unread)) for name, part in of_groups
         ]
-        for kind, group, metrics, sizes in scored
-        for name, measure in metrics.items()
+        means = dict[str, Sequence[float]]()
+        for metric in metrics:
+            bounds = [of_group[metric] for _, _, of_group, _ in scored[1:] if metric in of_group]
+            if len(bounds) == len(parts):
+                scores, lows, highs = zip(*bounds, strict=True)
+                means[metric] = float(np.mean(scores)), *mean_interval(scores, lows, highs)
+        scored.append(("mean", "mean of groups", means, sizes))
+    rows = [
+        (kind, group, metric, *measure, *sizes)
+        for kind, group, measures, sizes in scored
+        for metric, measure in measures.items()
     ]
-    return pl.DataFrame(rows, COLUMNS, orient="row")
+    percent = pl.col("score", "low", "high").fill_nan(None) * 100
+    return pl.DataFrame(rows, COLUMNS, orient="row").with_columns(percent)
 
 
 def _metrics(
-    group: str, every: pl.DataFrame, names: tuple[str, ...], unread: Unread, draws: int
-) -> tuple[dict[str, Measure], list[int | None]]:
+    group: str, every: pl.DataFrame, names: tuple[str, ...], unread: Unread
+) -> tuple[dict[str, Sequence[float]], list[int | None]]:
     """Each metric with its interval; the numbers of claims, of supported ones, without verdict."""
     classes, two_way = len(names), names == TWO_WAY
     read = every["verdict"] != classes
     claims = every.filter(read) if unread == "leave-out" else every
-    labels, verdicts = claims["label"].to_numpy(), claims["verdict"].to_numpy()
+    labels, verdicts, scores = (claims[name].to_numpy() for name in ("label", "verdict", "score"))
     documents = claims["document"].to_list()
     clusters = clusters_of(labels, documents)
     counted = treated(labels, verdicts, unread) if two_way else verdicts
     recalls = {f"recall_{name}": f"recall_{class_name(n)}" for n, name in enumerate(names)}
     several = {"accuracy": "accuracy", "macro_f1": "macro_f1"} | recalls
-    metrics: dict[str, Measure] = {}
+    metrics: dict[str, Sequence[float]] = {}
     for shown, metric in ({name: name for name in COUNT_METRICS} if two_way else several).items():
         # The lenient reading defines itself what a missing verdict counts as.
         codes = verdicts if metric == AS_REFUTED else counted
         score = count_metrics(classes)[metric](outcome_table(labels, codes, classes))
         bounds = metric_interval(metric, labels, codes, clusters, classes=classes)
         metrics[shown.replace(" ", "_")] = float(score), *bounds
-    scores = claims["score"].to_numpy()
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
     known = ~np.isnan(scores)
@@ -344,16 +311,12 @@ def _metrics(
         supported = labels[known] == 0
         own = [document for document, has in zip(documents, known, strict=True) if has]
         clusters = clusters_of(labels[known], own)
-        ranked = auroc_draws(scores[known], supported, clusters, generator(_SEED, group), draws)
+        rng = generator(_SEED, group)
+        ranked = auroc_draws(scores[known], supported, clusters, rng, _RANKED_DRAWS)
         bounds = safe_interval(ranked, clusters.fewest(supported))
         metrics["auroc"] = auroc(scores[known], supported), *bounds
     supported_claims = int((labels == 0).sum()) if two_way else None
     return metrics, [len(labels), supported_claims, int((~read).sum())]
-
-
-def _mean(parts: Sequence[Measure]) -> Measure:
-    scores, lows, highs = zip(*parts, strict=True)
-    return float(np.mean(scores)), *mean_interval(scores, lows, highs)
 
 
 def match_predictions(
@@ -373,34 +336,32 @@ def match_predictions(
             f"{labels[0].file} has {len(labels):,}"
         )
     own, others = [tuple(pair[side] for pair in columns.ids) for side in (0, 1)]
-    counted, passed = rows_that_count(labels, columns.where)
-    every = counted if predictions is labels else list(enumerate(predictions, start=1))
-    several, errors = columns.several is not None, list[CellError]()
+    counts = rows_that_count(labels, columns.where)
+    every = counts if predictions is labels else [True] * len(predictions)
+    several, strict = columns.several is not None, columns.missing == "error"
+    errors = list[CellError]()
     chunks = several and not columns.verdict
-    said = _by_id(every, own, partial(_prediction, columns), errors, repeats=chunks)
-    gold = _by_id(counted, others, partial(_label, columns), errors, repeats=several)
-    left_out = Counter({"labels that --where leaves out": len(passed)})
+    said = _by_id(predictions, every, own, partial(_prediction, columns), errors, repeats=chunks)
+    gold = _by_id(labels, counts, others, partial(_label, columns), errors, repeats=several)
+    left_out = Counter({"labels that --where leaves out": counts.count(False)})
     claims: list[tuple[object, ...]] = []
     for name, rows in ((name, rows) for name, rows in gold.items() if rows):
         row, (label, group, document) = rows[0]
         torn = f"the same id stands in row {row.row} already, with another label"
         errors += [_unfit(other, others, torn) for other, (word, *_) in rows if word != label]
         if name not in said:
-            counts = ", counted as wrong" if columns.missing == "wrong" else ""
-            left_out[f"labels without a prediction{counts}"] += 1
-            if columns.missing == "error":
-                errors.append(_unfit(row, others, f"{_shown(name)} has no prediction"))
+            wrong = ", counted as wrong" if columns.missing == "wrong" else ""
+            left_out[f"labels without a prediction{wrong}"] += 1
+            errors += [_unfit(row, others, f"{_shown(name)} has no prediction")] if strict else []
         if name in said or columns.missing == "wrong":
             own_rows = [read for _, read in said.get(name, ())]
             scores = [score for _, some in own_rows for score in some]
             score = combined(scores, columns.several or "max") if scores else math.nan
-            verdict = own_rows[0][0] if own_rows else ""
-            claims.append((label, verdict, score, group, document))
+            claims.append((label, own_rows[0][0] if own_rows else "", score, group, document))
     # A prediction of a label that does not count is left out with it.
-    known = gold.keys() | _by_id(passed, others, lambda row: row, [], repeats=True).keys()
-    extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in known}
+    extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in gold}
     left_out["predictions without a label"] = len(extra)
-    if columns.missing == "error":
+    if strict:
         errors += [_unfit(row, own, f"{_shown(name)} has no label") for name, row in extra.items()]
     if errors:
         raise EvaluationError("\n".join(format_errors(errors)))
@@ -423,7 +384,8 @@ def meanings(
             no prediction can be read.
     """
     labels, said = Counter(words["label"]), Counter(words["verdict"])
-    sides = {word: (columns.given or _SPELLINGS).read(word) for word in (*labels, *said)}
+    spellings = columns.given or Spellings.of()
+    sides = {word: spellings.read(word) for word in (*labels, *said)}
     odd = [word for word in labels if sides[word] is None]
     names, place = TWO_WAY, {word: _PLACES[side] for word, side in sides.items() if side}
     if odd and not columns.given and columns.verdict and len(TWO_WAY) < len(labels) <= MOST_CLASSES:
@@ -435,7 +397,7 @@ def meanings(
             f"refuted; say which with --supported, --refuted, or --where '{columns.label}!=…'"
         )
     elif not columns.given:
-        _check_polarity(columns, labels, said, sides)
+        _check_polarity(columns, labels, {word: said[word] for word in said if sides[word]}, odd)
     both, none = pl.col("label", "verdict"), len(names)
     claims = words.with_columns(both.replace_strict(place, default=none, return_dtype=_COUNT))
     unread = claims["verdict"] == none if columns.verdict else claims["score"].is_nan()
@@ -451,44 +413,28 @@ def _counted(words: Mapping[str, int], shown: Iterable[str]) -> str:
 
 
 def _check_polarity(
-    columns: Declared,
-    labels: Mapping[str, int],
-    said: Mapping[str, int],
-    sides: Mapping[str, Verdict | None],
+    columns: Declared, labels: Mapping[str, int], said: Mapping[str, int], odd: Collection[str]
 ) -> None:
-    """Refuse where neither a column nor its words say which of them means Supported."""
-    clear = says_polarity(columns.label, labels) and None not in map(sides.get, labels)
-    unclear = [] if clear else [dict(labels)]
-    known = {word: rows for word, rows in said.items() if sides[word]}
+    """Refuse where neither a column nor its words say which of them means Supported.
+
+    ``said`` are the verdicts with a known meaning, ``odd`` the labels without one.
+    """
+    clear = says_polarity(columns.label, labels) and not odd
+    unclear = {} if clear else dict(labels)
     # Words that a clear column of labels explains mean the same in that of predictions.
-    unexplained = [word for word in known if not (clear and word in labels)]
+    unexplained = [word for word in said if not (clear and word in labels)]
     if columns.verdict and not says_polarity(columns.verdict, unexplained):
-        unclear.append({word: known[word] for word in known if clear or word not in labels})
-    words = {word: rows for group in unclear for word, rows in group.items()}
-    if not words:
-        return
-    orders = []  # of each column, which may be turned round alone
-    for group in filter(None, unclear):
-        first = [word for word in group if sides[word] == "Supported"] or [*group][:1]
-        second = [word for word in group if word not in first]
-        orders.append(((first, second), (second, first)))
-    shown = _counted(words, words)
-    names = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
-    lines = [f"{names}: nothing says which of {shown} means supported; choose one of"]
-    for reading in product(*orders):
-        options = []
-        for place, side in enumerate(_PLACES):
-            plain = [word for word in sides if sides[word] == side and word not in words]
-            spelled = chain(plain, *(group[place] for group in reading))
-            options += [f"--{TWO_WAY[place]} {quote(word)}" for word in spelled]
-        lines.append(" ".join(options))
-    raise EvaluationError("\n".join(lines))
+        unclear = {word: said[word] for word in said if clear or word not in labels} | unclear
+    if unclear:
+        names = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
+        raise EvaluationError(
+            f"{names}: nothing says which of {_counted(unclear, unclear)} means supported; say so "
+            "with --supported WORD and --refuted WORD, one for each word of both"
+        )
 
 
-def rows_that_count(
-    records: Sequence[Record], where: Iterable[str]
-) -> tuple[list[tuple[int, Record]], list[tuple[int, Record]]]:
-    """The rows for which ``Declared.where`` holds and the others, each with its number from 1.
+def rows_that_count(records: Rows, where: Iterable[str]) -> list[bool]:
+    """Of each row whether ``Declared.where`` holds.
 
     Raises:
         EvaluationError: a condition has another form, no row has its column, or no row is left.
@@ -502,32 +448,26 @@ def rows_that_count(
                 f"--where is '{condition}'; it must be COLUMN=VALUE or COLUMN!=VALUE"
             )
         wanted.setdefault((column, name.endswith("!")), set()).add(_plain(value))
-    cells = {column: _cells(records, column) for column, _ in wanted}
-    sides: tuple[list[tuple[int, Record]], list[tuple[int, Record]]] = ([], [])
-    for at, row in enumerate(records):
-        holds = [
-            (cells[name][at] in values) != unequal for (name, unequal), values in wanted.items()
+    counts, words = [True] * len(records), dict[str, list[str]]()
+    for (column, unequal), values in wanted.items():
+        words[column], absent = [], list[CellError]()
+        for row in records:  # a column may be absent from some rows, but not from all
+            try:
+                words[column].append(_plain(cell_of(row, column)))
+            except CellError as error:
+                words[column].append(_plain(None))
+                absent.append(error)
+        if absent and len(absent) == len(records):
+            raise EvaluationError(str(absent[0]))
+        counts = [
+            counted and (word in values) != unequal
+            for counted, word in zip(counts, words[column], strict=True)
         ]
-        sides[not all(holds)].append((at + 1, row))
-    if records and not sides[0]:
-        kinds = {column: [*dict.fromkeys(words)][:_SHOWN] for column, words in cells.items()}
+    if records and not any(counts):
+        kinds = {column: [*dict.fromkeys(words[column])][:_SHOWN] for column in words}
         shown = (f"{column} holds {', '.join(map(excerpt, kinds[column]))}" for column in kinds)
         raise EvaluationError(f"{records[0].file}: --where leaves no row; {'; '.join(shown)}")
-    return sides
-
-
-def _cells(records: Sequence[Record], column: str) -> list[str]:
-    """The words of a column that may be absent from some rows, but not from all."""
-    words, absent = list[str](), list[CellError]()
-    for row in records:
-        try:
-            words.append(_plain(cell_of(row, column)))
-        except CellError as error:
-            absent.append(error)
-            words.append(_plain(None))
-    if absent and len(absent) == len(records):
-        raise EvaluationError(str(absent[0]))
-    return words
+    return counts
 
 
 def _plain(value: object) -> str:
@@ -539,24 +479,25 @@ def _plain(value: object) -> str:
 
 
 def _by_id(
-    rows: Iterable[tuple[int, Record]],
+    rows: Rows,
+    counts: Iterable[bool],
     ids: Id,
-    read: Callable[[Record], _Read],
+    read: Callable[[Record], Any],
     errors: list[CellError],
     *,
     repeats: bool,
-) -> dict[Id, list[tuple[Record, _Read]]]:
-    """The rows of each id with what they hold; one that cannot be read is an error."""
-    by_id: dict[Id, list[tuple[Record, _Read]]] = {}
-    for number, row in rows:
+) -> dict[Id, list[tuple[Record, Any]]]:
+    """The rows of each id that count, with what they hold; one that cannot be read is an error."""
+    by_id: dict[Id, list[tuple[Record, Any]]] = {}
+    for number, (row, counting) in enumerate(zip(rows, counts, strict=True), start=1):
         try:
             name = tuple(identifier_of(row, column) for column in ids) or (str(number),)
             held = by_id.setdefault(name, [])
-            if held and not repeats:
+            if counting and held and not repeats:
                 raise _unfit(row, ids, f"the same id stands in row {held[0][0].row} already")
-            held.append((row, read(row)))
+            held += [(row, read(row))] if counting else []
         except CellError as error:
-            errors.append(error)
+            errors += [error] if counting else []
     return by_id
 
 

@@ -3,24 +3,20 @@
 Run metadata is plain data by name; tables are Markdown, except the text of ``decomposerl metrics``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.marks import ReviewerPair, SystemMarks
 from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import EvaluationSubset, beyond_context
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.small_figures import UNFOLDED
 from decomposerl.reports.tables import (
-    count,
     frame_text,
     markdown_table,
     markdown_text,
-    one_line,
-    text_table,
 )
 from decomposerl.schemas import LABELS, VERDICTS
 
@@ -267,36 +263,3 @@ def sizes_sentence(
     counts = _UNREAD["class" if classes and unread == "opposite" else unread]
     without = f"{row['without_verdict']:,} without a verdict, {counts}"
     return f"{row['claims']:,} claims: {shown}; {without}"
-
-
-def marks_text(systems: Sequence[SystemMarks], pairs: Sequence[ReviewerPair]) -> str:
-    """Reviewers' marks by system, then each pair of reviewers; ``–`` is undefined."""
-    head = ["system", "reviewers", "traces", "marks", "agree", "disagree", "unclear", "agree %"]
-    apart = any(one.earlier for one in systems)
-    rows = [
-        [
-            one_line(one.system),
-            *map(count, (one.reviewers, one.traces, one.marks)),
-            *map(count, (one.agree, one.disagree, one.unclear)),
-            _shown(None if one.share_agree is None else 100 * one.share_agree),
-            *([count(one.earlier)] if apart else []),
-        ]
-        for one in systems
-    ]
-    head += ["of an earlier reply"] if apart else []
-    pages = [text_table([head, *rows], [False] + [True] * (len(head) - 1))]
-    if pairs:
-        both = [
-            [
-                one_line(one.first),
-                one_line(one.second),
-                one_line(one.system) or "all",
-                count(one.traces),
-                _shown(None if one.agreement is None else 100 * one.agreement),
-                "–" if one.kappa is None else f"{one.kappa:.2f}",
-            ]
-            for one in pairs
-        ]
-        names = ["reviewer", "and", "system", "traces both marked", "same mark %", "kappa"]
-        pages.append(text_table([names, *both], [False] * 3 + [True] * 3))
-    return "\n\n".join(pages)

@@ -4,7 +4,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,50 +43,16 @@ class MarksFile:
 
     def marks(self) -> list[Mark]:
         """Every mark in order; lines that hold none are left out. Empty where there is no file."""
-        if not self.path.is_file():
-            return []
-        return [one for _, one in _lines(self.path) if isinstance(one, Mark)]
+        marks = list[Mark]()
+        for line in self.content().decode("utf-8-sig", "surrogateescape").split("\n"):
+            values = json_object(line)
+            with suppress(EvaluationError):
+                marks += [] if isinstance(values, str) else [mark_from(values)]
+        return marks
 
     def content(self) -> bytes:
         """The file as it is; empty where there is none."""
         return self.path.read_bytes() if self.path.is_file() else b""
-
-
-def read_marks(paths: Sequence[Path]) -> tuple[list[Mark], list[str]]:
-    """The marks of several files, in order, and what is wrong with each line that holds none.
-
-    Raises:
-        EvaluationError: there is no mark.
-        OSError: a file cannot be read.
-    """
-    marks, skipped = [], []
-    for path in paths:
-        for number, one in _lines(path):
-            if isinstance(one, str):
-                skipped.append(f"{path}, line {number}: {one}")
-            else:
-                marks.append(one)
-    if not marks:
-        raise EvaluationError("; ".join([f"no mark in {', '.join(map(str, paths))}", *skipped[:1]]))
-    return marks, skipped
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Mark | str]]:
-    """Each line that is not blank: its number, and its mark or what is wrong with it."""
-    text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, _mark(line)
-
-
-def _mark(line: str) -> Mark | str:
-    values = json_object(line)
-    if isinstance(values, str):
-        return values
-    try:
-        return mark_from(values)
-    except EvaluationError as error:
-        return str(error)
 
 
 def _last_byte(file: int) -> bytes:

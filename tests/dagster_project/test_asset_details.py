@@ -56,7 +56,7 @@ MACHINE = set(
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("details")
     own = corpus(folder / "corpora", claims=8)
-    return settings_of(folder / "data", own, env=variables(OWNERS="team:claims,ada@example.org"))
+    return settings_of(folder / "data", own)
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +125,9 @@ def test_every_table_shows_its_columns_before_any_run(graph: AssetGraph):
         assert [(one.name, str(one.dtype), one.meaning) for one in table.columns] == shown
 
 
-def test_owners_files_kinds_and_cost_are_shown(
-    graph: AssetGraph, profile: Settings, tmp_path: Path
-):
-    """Owners that Dagster takes, where each asset lies, what it is, and whether it is paid."""
+def test_files_kinds_and_cost_are_shown(graph: AssetGraph, profile: Settings, tmp_path: Path):
+    """Where each asset lies, what it is, and whether it is paid."""
     nodes = {key.to_user_string(): graph.get(key) for key in graph.materializable_asset_keys}
-    assert {profile.owners} == {tuple(node.owners) for node in nodes.values()}
     files = {name: str(node.metadata["dagster/uri"]) for name, node in nodes.items()}
     assert (profile.paths.data / "claims/toy.parquet").as_uri() in files["claims/toy"]
     assert (profile.paths.data / "predictions/fever").as_uri() in files["predictions/fever"]
@@ -145,10 +142,6 @@ def test_owners_files_kinds_and_cost_are_shown(
             settings_of(tmp_path, profile=name, env=env)
         ).resolve_asset_graph()
         assert cost == graph.get(dg.AssetKey("silver_decomposed")).tags["cost"]
-    given = {"DECOMPOSERL_OWNERS": " team:a, b@c.org,"}
-    assert ("team:a", "b@c.org") == read_settings(given).owners
-    with pytest.raises(ConfigError, match="DECOMPOSERL_OWNERS: "):
-        read_settings({"DECOMPOSERL_OWNERS": "ada"})
 
 
 def test_every_field_of_a_resource_decides_an_answer_or_not(profile: Settings):

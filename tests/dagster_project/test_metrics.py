@@ -1,4 +1,4 @@
-"""``metrics``: predictions or marks in, exact figures out."""
+"""``metrics``: predictions in, exact figures out."""
 
 import json
 import shlex
@@ -112,40 +112,6 @@ def test_shared_documents_widen_the_interval(tmp_path: Path):
     assert bounds("--document", "blank") == bounds("--document", "alone")
 
 
-def test_a_group_may_be_called_all(tmp_path: Path):
-    """The total stays the total: ``kind`` tells them apart."""
-    rows = [
-        {"id": n, "label": n % 2, "p": float(n % 2 if n < 20 else n % 3 == 0), "part": part}
-        for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
-    ]
-    file = write(tmp_path / "rows.jsonl", rows)
-    words = (file, "--score", "p", "--group", "part", *ONES)
-    page = json.loads(metrics(*words, "--json").stdout)["metrics"]
-    claims = {(row["kind"], row["group"]): row["claims"] for row in page}
-    named = {("group", "all"): 20, ("group", "mean of groups"): 20}
-    assert {("total", "all"): 40, **named, ("mean", "mean of groups"): 40} == claims
-    text = metrics(*words).stdout
-    assert "40 claims: " in text
-    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
-    assert 1 == lines.count("accuracy")
-    assert 1 == lines.count("all")
-
-
-def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
-    """Claims that chose no threshold are counted beside those that got no score."""
-    said, gold = sample()
-    odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
-    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
-    test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
-    words = (*test, "--score", "probability", "--threshold", "f1", "--missing", "skip", *ONES)
-    words += ("--where", "label!=odd", "--dev", *dev)
-    notes = metrics(*words).stderr
-    assert "1 labels that --where leaves out (dev files)" in notes
-    assert "20 labels without a prediction (dev files)" in notes
-    page = json.loads(metrics(*words, "--json").stdout)["left_out"]
-    assert {1, 20} == set(page.values())
-
-
 CASES = cases_beside(__file__, "metrics_cases")
 
 
@@ -157,67 +123,7 @@ def test_files_of_many_shapes_have_exact_figures(case: dict[str, Any], tmp_path:
     words = [
         tmp_path / word if word in case["files"] else word for word in shlex.split(case["run"])
     ]
-    found = scores_of(*words, group=case.get("group", "all"))
+    found = scores_of(*words, group=case.get("group", "all"), kind=case.get("kind", ""))
     assert case["scores"] == pytest.approx({name: found[name] for name in case["scores"]})
     done = metrics(*words)
     assert [] == [text for text in case.get("says", ()) if text not in done.stderr + done.stdout]
-
-
-def marks_file(path: Path, reviewer: str, words: dict[str, str], system: str = "one") -> Path:
-    """Marks of one reviewer by claim."""
-    rows = [
-        {"claim_id": claim, "system": system, "step": None, "rollout": None, "note": ""}
-        | {"reviewer": reviewer, "mark": word, "span": None, "at": "2026-01-02T03:04:05Z"}
-        for claim, word in words.items()
-    ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    return path
-
-
-def test_marks_of_two_reviewers(tmp_path: Path):
-    """Agreement with the system, and with each other; scikit-learn's kappa."""
-    first = {"a": "agree", "b": "agree", "c": "disagree", "d": "unclear"}
-    second = {"a": "agree", "b": "disagree", "c": "disagree"}
-    read = {"ada": first, "eva": second}
-    paths = [marks_file(tmp_path / f"{who}.jsonl", who, read[who]) for who in read]
-    files = [word for path in paths for word in ("--marks", path)]
-    page = json.loads(metrics(*files, "--json").stdout)
-    ((system,), (pair,)) = page["systems"], page["reviewers"]
-    assert {"system": "one", "reviewers": 2, "traces": 4, "marks": 7} == {
-        name: system[name] for name in ("system", "reviewers", "traces", "marks")
-    }
-    marks = [system[name] for name in ("agree", "disagree", "unclear", "share_agree")]
-    assert [3, 3, 1, 3 / 7] == marks
-    kappa = reference.cohen_kappa_score(*([side[n] for n in "abc"] for side in (first, second)))
-    assert (3, 2 / 3) == (pair["traces"], pair["agreement"])
-    assert kappa == pytest.approx(pair["kappa"])
-    text = metrics(*files).stdout
-    assert [] == lacking(text, "42.9", f"{kappa:.2f}")
-
-
-def test_marks_where_nothing_is_defined(tmp_path: Path):
-    """Null in JSON and a dash in the table, never a number; a torn line costs no other mark."""
-    words = ("--marks", marks_file(tmp_path / "a.jsonl", "ada", {"a": "agree", "b": "agree"}))
-    more = ("--marks", marks_file(tmp_path / "b.jsonl", "eva", {"a": "agree", "b": "agree"}))
-    (pair,) = json.loads(metrics(*words, *more, "--json").stdout)["reviewers"]
-    assert (1.0, None) == (pair["agreement"], pair["kappa"])
-    assert "–" in metrics(*words, *more).stdout
-    words[1].write_text('{"claim_id": "a", "no\n' + words[1].read_text("utf-8"), "utf-8")
-    page = json.loads(metrics(*words, "--json").stdout)
-    assert ([], 2) == (page["reviewers"], page["systems"][0]["marks"])
-    assert "a.jsonl, line 1" in page["skipped"][0]
-    assert "skipped: " in metrics(*words).stderr
-
-
-def test_marks_on_an_earlier_reply_are_counted_apart(tmp_path: Path):
-    """Ada marked the reply that the system gave before; she and Eva did not see the same."""
-    paths = [marks_file(tmp_path / f"{who}.jsonl", who, {"a": "agree"}) for who in ("ada", "eva")]
-    for path, digest, at in zip(paths, ("0" * 8, "1" * 8), ("2025", "2026"), strict=True):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"of": digest, "at": at}))
-    words = [word for path in paths for word in ("--marks", path)]
-    page = json.loads(metrics(*words, "--json").stdout)
-    (system,) = page["systems"]
-    assert (1, 1, 1) == (system["marks"], system["agree"], system["earlier"])
-    assert [] == page["reviewers"]
-    assert "of an earlier reply" in metrics(*words).stdout
-    assert "earlier" not in metrics("--marks", paths[0]).stdout

@@ -28,12 +28,10 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
 from decomposerl.training.estimate import batch_problems
-from decomposerl.training.experiment import TINY_BASES
-from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
+from decomposerl.training.experiments import PAPER_7B
 from environment import having, resources_of, settings_of, variables
 from project import ROOT
 from resources.chat.endpoint import EndpointConfig, key_of
-from resources.corpora.resource import CorporaResource
 from strategies import LAW
 from tables import cases_beside
 from toy_corpus import SOURCE, corpus
@@ -59,7 +57,7 @@ def chosen(profile: str, env: Mapping[str, str]) -> dict[str, Any]:
     del made["evaluation_model"]  # its places are the settings' own
     evaluated = {"evaluation": settings.evaluation, "endpoint": settings.endpoint}
     found = {name: one.model_dump() for name, one in (made | evaluated).items()}
-    found = leaves(found | {"pools": pools_of(settings), "owners": settings.owners})
+    found = leaves(found | {"pools": pools_of(settings)})
     machine = ("verifier.withheld", "policy_trainer.jobs.variables")  # of this environment
     return {name: one for name, one in found.items() if not name.startswith(machine)}
 
@@ -277,34 +275,21 @@ def test_a_path_with_a_colon_is_a_path(tmp_path: Path):
 # Own corpora, bounds, and what the graph makes of a profile
 
 
-def test_a_users_corpus_joins_sources_and_may_have_any_free_name(tmp_path: Path):
-    """Also that of an argument of an asset; its test files join the benchmarks."""
-    folder = corpus(tmp_path / "corpora", claims=3)
-    toml = SOURCE.replace("[columns]", 'test = ["toy/test.jsonl"]\n\n[columns]')
-    (folder / "toy/source.toml").write_text(toml.replace('name = "toy"', 'name = "context"'))
-    settings = settings_of(tmp_path / "data", folder)
+def test_a_users_corpus_joins_sources_or_takes_the_place_of_one(tmp_path: Path):
+    """Under any free name; ``replaces`` keeps the catalogue's place; what is wrong is named."""
+    toml = corpus(tmp_path / "corpora", claims=3) / "toy/source.toml"
+    settings = settings_of(tmp_path / "data", tmp_path / "corpora")
+    own = SOURCE.replace("[columns]", 'test = ["toy/test.jsonl"]\n\n[columns]')
+    toml.write_text(own.replace('name = "toy"', 'name = "context"'))  # an argument of an asset
     assert "context" == sources_for(settings)[-1].name == benchmarks_for(settings)[-1].name
     keys = build_definitions(settings).resolve_asset_graph().get_all_asset_keys()
     assert {("claims", "context"), ("benchmark", "context")} <= {tuple(key.path) for key in keys}
-
-
-def test_a_copy_of_a_corpus_of_the_paper_keeps_its_place_in_the_graph(tmp_path: Path):
-    """``claims/hover`` reads the user's file; no asset is added, none is there twice."""
-    folder = corpus(tmp_path / "corpora", claims=3)
-    plain = build_definitions(settings_of(tmp_path / "data"))
-    copy = SOURCE.replace('name = "toy"', 'name = "hover"\nreplaces = true')
-    (folder / "toy" / "source.toml").write_text(copy)
-    settings = settings_of(tmp_path / "data", folder)
-    keys = build_definitions(settings).resolve_asset_graph().get_all_asset_keys()
-    assert plain.resolve_asset_graph().get_all_asset_keys() == keys
+    toml.write_text(SOURCE.replace('name = "toy"', 'name = "hover"\nreplaces = true'))
     (hover,) = [one for one in sources_for(settings) if one.name == "hover"]
     assert ["toy/claims.jsonl"] == [file.path for file in hover.files]
-
-
-def test_unreadable_and_colliding_source_files_are_named(tmp_path: Path):
-    """A source.toml that is no text, or takes a name of the catalogue, is a ConfigError."""
-    toml = corpus(tmp_path / "corpora", claims=3) / "toy/source.toml"
-    settings = settings_of(tmp_path, tmp_path / "corpora")
+    graphs = (build_definitions(one) for one in (settings, settings_of(tmp_path / "data")))
+    replaced, plain = (graph.resolve_asset_graph().get_all_asset_keys() for graph in graphs)
+    assert plain == replaced
     toml.write_text(SOURCE.replace('name = "toy"', 'name = "hover"'))
     with pytest.raises(ConfigError, match="'hover'"):
         sources_for(settings)
@@ -326,20 +311,6 @@ def test_bounds_in_the_wrong_order_are_refused():
     ):
         with pytest.raises(ValidationError, match=said):
             settings(**bounds)
-
-
-def test_the_job_trains_one_recipe_a_partition(tmp_path: Path):
-    """Partitions are the recipes, in their order; nothing else is in the job, nothing automatic."""
-    definitions = build_definitions(settings_of(tmp_path))
-    job, graph = definitions.resolve_job_def("train"), definitions.resolve_asset_graph()
-    assert job.partitions_def is not None
-    assert [one.name for one in EXPERIMENTS] == list(job.partitions_def.get_partition_keys())
-    keys = {key.to_user_string() for key in job.asset_layer.executable_asset_keys}
-    assert {"policy"} == keys
-    (node,) = (graph.get(key) for key in job.asset_layer.executable_asset_keys)
-    assert node.automation_condition is None
-    wanted = {"training_claims", "training_claims_random", "silver_decomposed", *TINY_BASES}
-    assert wanted == {key.to_user_string() for key in node.parent_keys}
 
 
 CONFIGS = ROOT / "configs/accelerate"
@@ -431,14 +402,6 @@ def test_a_key_is_found_and_never_shown(tmp_path: Path):
     listed = repr([field.default_value for field in kind.fields.values()])
     assert "EVALUATION_KEY" in listed
     assert KEY not in listed
-    corpora = resources("embedded", tmp_path)["corpora"]
-    for config in ({}, {"settings": {}}):  # an empty one is the profile's, at any depth
-        assert initialized("corpora", corpora, None) == initialized("corpora", corpora, config)
-    verifier = resources("paper", tmp_path)["verifier"]
-    some = initialized("verifier", verifier, {"engine": "embedded", "batch_size": 512})
-    expected = ("embedded", 512, verifier.endpoint.model)
-    found = (some["engine"], some["batch_size"], some["endpoint"]["model"])
-    assert expected == found, "as without a profile"
 
 
 @pytest.mark.parametrize("kind", [Endpoint, EndpointConfig])
@@ -462,24 +425,8 @@ def test_a_secret_in_the_wrong_field_is_refused_and_not_shown(
 
 @pytest.mark.usefixtures("keys")
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
-    """Dagster refuses one in a wrong place; a run keeps the folder where it sets the rule alone."""
+    """Dagster refuses one in a wrong place."""
     graph = build_definitions(settings_of(tmp_path)).resolve_asset_graph()
     nodes = (graph.get(key) for key in graph.materializable_asset_keys)
     kinds = [(n.key, n.assets_def.op.config_schema.as_field().config_type) for n in nodes]
     assert [] == [key for key, kind in kinds if not isinstance(kind, dg.Shape)]
-
-    given: list[CorporaResource] = []
-
-    @dg.asset
-    def reader(corpora: CorporaResource) -> None:
-        given.append(corpora)
-
-    corpora = {"config": {"settings": {"label_rule": "middle_is_refuted"}}}
-    quiet = {"console": {"config": {"log_level": "CRITICAL"}}}
-    dg.materialize(
-        [reader],
-        resources={"corpora": resources("embedded", tmp_path)["corpora"]},
-        run_config={"resources": {"corpora": corpora}, "loggers": quiet},
-        instance=INSTANCE,
-    )
-    assert (str(tmp_path), "middle_is_refuted") == (given[0].root, given[0].settings.label_rule)

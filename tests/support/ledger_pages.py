@@ -110,9 +110,8 @@ def _page_data(page: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path) -> None:
-    """Claims to verify, results to measure, marks, and rows of a new corpus."""
+    """Claims to verify, results to measure, and rows of a new corpus."""
     claims, evidence = INPUTS["pages"]["claims"], INPUTS["traces"]["evidence"]
-    mark = {"step": None, "rollout": None, "note": "", "span": None}
     rows: dict[str, list[dict[str, Any]]] = {
         "claims": [{"claim": one, "evidence": evidence, "claim_id": f"c{n}"}
                    for n, one in enumerate(claims)],
@@ -120,16 +119,6 @@ def _write(folder: Path) -> None:
         "gold": [{"id": n, "label": ("Supported", "Refuted")[n // 2 % 2]} for n in range(30)],
         "mine": [{"sentence": one, "text": evidence, "verdict": ("yes", "no")[n % 2]}
                  for n, one in enumerate(claims * 3)],
-        "marks": [
-            mark | {
-                "claim_id": f"c{n // 2 % 4}",
-                "system": ("one", "two")[n % 2],
-                "reviewer": ("ada", "bram")[n // 6],
-                "mark": ("agree", "disagree", "unclear")[n % 3],
-                "at": f"2026-01-02T03:04:{n:02}.000+00:00",
-            }
-            for n in range(12)
-        ],
     }  # fmt: skip
     (folder / "corpora").mkdir()
     for name, values in rows.items():

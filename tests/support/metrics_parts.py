@@ -21,12 +21,13 @@ def metrics(*words: object) -> Result:
     return CliRunner().invoke(app, ["metrics", *map(str, words)])
 
 
-def scores_of(*words: object, group: str = "all") -> dict[str, float]:
-    """Scores by metric of one group, from the printed JSON."""
+def scores_of(*words: object, group: str = "all", kind: str = "") -> dict[str, float]:
+    """Scores by metric of one group, of one kind where it is named, from the printed JSON."""
     result = metrics(*words, "--json")
     assert 0 == result.exit_code, result.output
     page = json.loads(result.stdout)
-    return {row["metric"]: row["score"] for row in page["metrics"] if row["group"] == group}
+    rows = (row for row in page["metrics"] if row["group"] == group)
+    return {row["metric"]: row["score"] for row in rows if kind in {"", row["kind"]}}
 
 
 def write(path: Path, rows: Rows) -> Path:
