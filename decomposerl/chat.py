@@ -5,7 +5,7 @@ key of its answer in any store. The client is ``resources.chat``.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -191,18 +191,13 @@ class Price:
     prompt: float = 0.0
     completion: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Refuse a negative price, and one that is no number."""
-        if not (self.prompt >= 0 and self.completion >= 0):  # NaN compares as false
-            raise ValueError("a price is a number of 0 or more")
-
     def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
         """The cost of a number of tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
 
 
 class Chat(Protocol):
-    """A chat model that answers batches of requests."""
+    """A chat model that answers batches of requests, stores its replies and counts."""
 
     @property
     def engine(self) -> str:
@@ -218,4 +213,12 @@ class Chat(Protocol):
         ``RecursionError``) the request is sent once more, as ``ChatRequest.repeated`` has it; a
         second one is ``unparsable``.
         """
+        ...
+
+    def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
+        """The stored reply of each request, in order; None where none is stored."""
+        ...
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """Counters by name."""
         ...

@@ -145,7 +145,6 @@ class Sender:
         endpoint: Endpoint,
         access: Access,
         counts: Counts,
-        *,
         sent_as: str,
         retries: int,
         cooldown_s: float,

@@ -12,10 +12,10 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.endpoint import Endpoint
@@ -24,7 +24,7 @@ from decomposerl.progress import Bar, bar
 from resources.chat.budget import Counts
 from resources.chat.connection import Access, LoopThread, clean_key
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
-from resources.chat.wire import Outcome, as_sent, read_by, request_key
+from resources.chat.wire import KeyedRequest, Outcome, as_sent, request_key
 
 if TYPE_CHECKING:
     from resources.chat.calls import Sender
@@ -34,15 +34,7 @@ _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
 
 
-class _Asked(NamedTuple):
-    """A distinct request of a batch, by the key of its reply."""
-
-    key: str
-    request: ChatRequest
-    parse: Parse[Any] | None
-
-
-class ChatClient:
+class ChatClient(AbstractContextManager["ChatClient"]):
     """A ``Chat`` over OpenAI-compatible endpoints. Threads may share one."""
 
     def __init__(
@@ -74,9 +66,8 @@ class ChatClient:
             raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
         self._endpoint, self._data = endpoint, data
         self._find_access = find_access or (lambda: (endpoint.base_url, None))
-        self._find_revision = find_revision or (lambda: endpoint.revision)
-        self._sent_as, self._needs_logprobs = sent_as, needs_logprobs
-        self._retries, self._cooldown_s = retries, cooldown_s
+        self._find_revision = find_revision or (lambda: endpoint.identity)
+        self._needs_logprobs, self._sending = needs_logprobs, (sent_as, retries, cooldown_s)
         self.counts = Counts()
         """What was done since this object was made."""
         self._opening = threading.Lock()
@@ -89,10 +80,6 @@ class ChatClient:
         # What follows is of the event loop alone.
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
         self._batches, self._busy_since = 0, 0.0
-
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -136,18 +123,14 @@ class ChatClient:
                 last_first.callback(loop.close)
                 loop.run(sender.close())
 
-    def recall(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
-    ) -> list[ChatReply[Value] | None]:
-        """The stored reply of each request, in order; None where none is usable.
+    def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
+        """The stored reply of each request, in order; None where none is stored.
 
         Raises:
             ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
         """
-        keys, distinct = self._keyed(requests, parse)
+        keys, distinct = self._keyed(requests, None)
         replies = self._stored(distinct.values())
-        known = sum(key in replies for key in keys)
-        self.counts.add(asked=known, hits=len(replies), shared=known - len(replies))
         return [replies.get(key) for key in keys]
 
     def complete(
@@ -180,38 +163,42 @@ class ChatClient:
             with bar("chat", len(distinct), "requests", known) as shown:
                 outcomes |= loop.run(self._work_off(left, sender, shown), left.clear)
         ordered = [outcomes[key] for key in keys]
-        failed = [each for each in ordered if isinstance(each, ChatFailure)]
-        self.counts.add(**Counter(f"failed_{each.reason}" for each in failed))
-        if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
+        if failed := [each for each in ordered if isinstance(each, ChatFailure)]:
+            self._warn(failed, len(ordered))
+        return ordered
+
+    def _warn(self, failed: Sequence[ChatFailure], total: int) -> None:
+        """Count a batch's failures; say how many, why, and what the first of each kind said."""
+        times = Counter(each.reason for each in failed)
+        self.counts.add(**{f"failed_{reason}": number for reason, number in times.items()})
+        said = {each.reason: each.detail for each in reversed(failed)}
+        parts = "; ".join(f"{reason} {n} ({said[reason]})" for reason, n in times.most_common())
+        summary = f"{len(failed):,} of {total:,} requests got no reply: {parts}"
+        if summary != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
-        return ordered
 
     def _keyed(
         self, requests: Sequence[ChatRequest], parse: Parse[Any] | None
-    ) -> tuple[list[str], dict[str, _Asked]]:
+    ) -> tuple[list[str], dict[str, KeyedRequest]]:
         """The key of each request, in order, and each distinct one as it is sent, by key."""
         if self._closed:
             raise RuntimeError("the chat client was closed")
         model, revision = self._endpoint.model, self._find_revision()
         sent = [as_sent(request, self._endpoint) for request in requests]
         keys = [request_key(request, model, revision) for request in sent]
-        both = zip(keys, sent, strict=True)
-        return keys, {key: _Asked(key, request, parse) for key, request in both}
+        return keys, {
+            key: KeyedRequest(key, request, parse, self._needs_logprobs)
+            for key, request in zip(keys, sent, strict=True)
+        }
 
-    def _stored(self, asked: Collection[_Asked]) -> dict[str, ChatReply[Any]]:
+    def _stored(self, asked: Collection[KeyedRequest]) -> dict[str, ChatReply[Any]]:
         """Stored replies that the parser accepts, by key."""
         if not asked or self.store is None:
             return {}
         stored = self.store.get([each.key for each in asked])
-        read = {
-            each.key: self._read(each, stored[each.key]) for each in asked if each.key in stored
-        }
-        return {key: reply for key, reply in read.items() if isinstance(reply, ChatReply)}
-
-    def _read(self, asked: _Asked, reply: ChatReply[Any]) -> Outcome:
-        needs = self._needs_logprobs
-        return read_by(asked.parse, asked.request, reply, needs_logprobs=needs)
+        read = [(each.key, each.read(stored[each.key])) for each in asked if each.key in stored]
+        return {key: reply for key, reply in read if isinstance(reply, ChatReply)}
 
     def _connected(self) -> "tuple[LoopThread, Sender]":
         """The event loop and the sender on it, made at the first use."""
@@ -222,14 +209,8 @@ class ChatClient:
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                sender = Sender(
-                    self._endpoint,
-                    (urls, clean_key(key)),
-                    self.counts,
-                    sent_as=self._sent_as,
-                    retries=self._retries,
-                    cooldown_s=self._cooldown_s,
-                )
+                access = urls, clean_key(key)
+                sender = Sender(self._endpoint, access, self.counts, *self._sending)
                 with self._opening:
                     if not self._closed:
                         self._connection = LoopThread("chat-client"), sender
@@ -238,7 +219,7 @@ class ChatClient:
         return self._connection
 
     async def _work_off(
-        self, left: deque[_Asked], sender: "Sender", shown: Bar
+        self, left: deque[KeyedRequest], sender: "Sender", shown: Bar
     ) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
@@ -266,7 +247,7 @@ class ChatClient:
                 self.counts.add(busy_s=time.monotonic() - self._busy_since)
         return outcomes
 
-    async def _answer(self, asked: _Asked, sender: "Sender") -> Outcome:
+    async def _answer(self, asked: KeyedRequest, sender: "Sender") -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
         while (flight := self._flights.get(asked.key)) is not None:
             await asyncio.wait([flight])
@@ -274,7 +255,7 @@ class ChatClient:
                 continue  # its batch was given up; this one was not
             outcome = flight.result()
             # The other batch may have had another parser.
-            shared = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+            shared = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
             if isinstance(shared, ChatReply) or shared is outcome:
                 self.counts.add(shared=1)
                 return shared
@@ -287,7 +268,7 @@ class ChatClient:
             flight.cancel()
         return outcome
 
-    async def _sent(self, asked: _Asked, sender: "Sender") -> Outcome:
+    async def _sent(self, asked: KeyedRequest, sender: "Sender") -> Outcome:
         """The usable reply, on disk; where the first does not read, one more request is sent."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
@@ -307,13 +288,13 @@ class ChatClient:
         return replace(failure, attempts=attempts)
 
     async def _kept(
-        self, asked: _Asked, outcome: Outcome, stored: ChatReply[Any] | None
+        self, asked: KeyedRequest, outcome: Outcome, stored: ChatReply[Any] | None
     ) -> Outcome:
         """The reply with its value, on disk; else why there is none.
 
         Where another process stored a reply first, which reads, it is that one.
         """
-        reply = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+        reply = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
         if isinstance(reply, ChatFailure):
             return reply
         if reply.cached:
@@ -325,11 +306,3 @@ class ChatClient:
             if not await asyncio.to_thread(put, asked.key, reply, template, rejected):
                 reply = self._stored([asked]).get(asked.key, reply)
         return reply
-
-
-def failure_summary(failed: Sequence[ChatFailure], total: int) -> str:
-    """How many requests of a batch failed, why, and what the first of each kind said."""
-    times = Counter(one.reason for one in failed)
-    details = {one.reason: one.detail for one in reversed(failed)}
-    parts = "; ".join(f"{reason} {n} ({details[reason]})" for reason, n in times.most_common())
-    return f"{len(failed):,} of {total:,} requests got no reply: {parts}"

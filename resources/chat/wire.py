@@ -2,32 +2,22 @@
 
 A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
-``read_by`` decides whether a reply, received or stored, is usable, and gives it its value.
+A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and gives it its value.
 """
 
 import hashlib
 import json
-import math
 import re
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from decomposerl.chat import (
-    ChatFailure,
-    ChatReply,
-    ChatRequest,
-    FinishReason,
-    Parse,
-    Token,
-)
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FinishReason, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from resources.chat.budget import estimated_tokens, plausible_tokens
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
-_DIGITS = 400  # a number with more digits is no finite float
-
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 _DATE = r"(-\d{4}-\d{2}-\d{2})?"
 # The least reasoning effort that OpenAI's reasoning models accept. Others (pro, chat and codex
@@ -37,8 +27,6 @@ _LEAST_EFFORT = {
     rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
     rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
 }
-
-
 Outcome = ChatReply[Any] | ChatFailure
 
 
@@ -99,37 +87,33 @@ def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict
     ``sent_as`` is the model's name in requests. A conversation that ends with the assistant's turn
     requests its continuation, as vLLM supports it.
     """
-    sampling, style = request.sampling, endpoint.style
-    arguments: dict[str, Any] = {
-        "model": sent_as,
-        "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
-    }
-    if style == "openai":
-        arguments["max_completion_tokens"] = sampling.max_tokens
-    else:
-        arguments |= {
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-        }
-    if sampling.seed is not None:
-        arguments["seed"] = sampling.seed
-    if sampling.stop:
-        arguments["stop"] = list(sampling.stop)
-    if sampling.top_logprobs:
-        arguments |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+    sampling, own = request.sampling, endpoint.style == "openai"
+    further, effort, schema = _of_template(request), None, None
     if request.schema is not None:
-        schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
-        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    further = _of_template(request)
-    if request.thinking is not None and style == "openai":
-        arguments["reasoning_effort"] = effort_of(endpoint.model, thinking=request.thinking)
+        written = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
+        schema = {"type": "json_schema", "json_schema": written}
+    if request.thinking is not None and own:
+        effort = effort_of(endpoint.model, thinking=request.thinking)
     elif request.thinking is not None:
         switched = {"enable_thinking": request.thinking}
         further["chat_template_kwargs"] = further.get("chat_template_kwargs", {}) | switched
     if request.thinking_tokens is not None:
         further["thinking_token_budget"] = request.thinking_tokens  # vLLM's name
-    return arguments | ({"extra_body": further} if further else {})
+    arguments = {
+        "model": sent_as,
+        "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
+        "max_completion_tokens" if own else "max_tokens": sampling.max_tokens,
+        "temperature": None if own else sampling.temperature,
+        "top_p": None if own else sampling.top_p,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop) or None,
+        "logprobs": bool(sampling.top_logprobs) or None,
+        "top_logprobs": sampling.top_logprobs or None,
+        "response_format": schema,
+        "reasoning_effort": effort,
+        "extra_body": further or None,
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _of_template(request: ChatRequest) -> dict[str, Any]:
@@ -157,7 +141,7 @@ def read_reply(
         Garbled: the body is not JSON, or lacks a required field of a chat completion.
     """
     try:
-        data = json.loads(body, parse_int=_whole)
+        data = json.loads(body)
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
         text = _joined(message.get("content"))
@@ -210,25 +194,31 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_by(
-    parse: Parse[Any] | None, request: ChatRequest, reply: ChatReply[Any], *, needs_logprobs: bool
-) -> Outcome:
-    """The reply, received or stored, with its value; else why it is unusable."""
-    given = reply.tokens and reply.tokens[0].alternatives
-    if needs_logprobs and request.sampling.top_logprobs > 0 and not given:
-        text = "the reply carries no log probabilities of its first token"
-        return ChatFailure("no_logprobs", text, 1, reply.text, lasting=True)
-    try:
-        value = parse(reply) if parse is not None else None
-        # Every table must be able to hold what the parser returns.
-        json.dumps(value, ensure_ascii=False, default=repr).encode()
-    except UnicodeEncodeError:
-        complaint = "the reply holds half a surrogate pair, which cannot be stored"
-    except (ValueError, RecursionError) as error:  # the latter from deep nesting
-        complaint = as_utf8(str(error)) or type(error).__name__
-    else:
-        return replace(reply, value=value)
-    return ChatFailure("unparsable", complaint, 1, reply.text)
+class KeyedRequest(NamedTuple):
+    """A request as it is sent, by the key of its reply, and what decides on a reply to it."""
+
+    key: str
+    request: ChatRequest
+    parse: Parse[Any] | None
+    needs_logprobs: bool
+
+    def read(self, reply: ChatReply[Any]) -> Outcome:
+        """The reply, received or stored, with its value; else why it is unusable."""
+        given = reply.tokens and reply.tokens[0].alternatives
+        if self.needs_logprobs and self.request.sampling.top_logprobs > 0 and not given:
+            text = "the reply carries no log probabilities of its first token"
+            return ChatFailure("no_logprobs", text, 1, reply.text, lasting=True)
+        try:
+            value = self.parse(reply) if self.parse is not None else None
+            # Every table must be able to hold what the parser returns.
+            json.dumps(value, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            complaint = "the reply holds half a surrogate pair, which cannot be stored"
+        except (ValueError, RecursionError) as error:  # the latter from deep nesting
+            complaint = as_utf8(str(error)) or type(error).__name__
+        else:
+            return replace(reply, value=value)
+        return ChatFailure("unparsable", complaint, 1, reply.text)
 
 
 def as_utf8(text: str) -> str:
@@ -272,8 +262,3 @@ def _joined(content: Any) -> str:  # noqa: ANN401 - JSON
         return _text(content)
     parts = [part if isinstance(part, dict) else {"text": part} for part in content]
     return "".join(_text(part.get("text")) for part in parts if part.get("type") in {None, "text"})
-
-
-def _whole(digits: str) -> float:
-    """An integer; infinite where it has too many digits, so that parsing does not fail."""
-    return int(digits) if len(digits) < _DIGITS else math.copysign(math.inf, float(digits[:2]))

@@ -5,10 +5,11 @@ does so); a call that the endpoint failed is made once more at the end of the ba
 fails twice has no value: it is never read as a 0. Failures are counted by reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
+from decomposerl.chat import Chat, ChatFailure, ChatRequest, Parse
 from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling, Task
 from decomposerl.prompts.judge import (
@@ -22,7 +23,7 @@ from decomposerl.prompts.judge import (
     read_verdict,
 )
 from decomposerl.prompts.template import PromptFile
-from resources.chat.engine import ChatEngine, StoringChat
+from resources.chat.engine import ChatEngine
 from resources.store.prompts import AGAIN, load_prompt
 
 _DIGEST_DIGITS = 12
@@ -58,7 +59,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def __init__(
         self,
-        chat: StoringChat,
+        chat: Chat,
         prompts: Mapping[str, PromptFile],
         settings: JudgeSettings | None = None,
         *,
@@ -119,7 +120,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         rulings = self._round(calls)
         failed = {call: why for call, one in rulings.items() if (why := one.failure) in _PASSING}
         if failed:
-            self._policy.forget([*failed.values()])
+            self.failures -= Counter(failed.values())
             rulings |= self._round([*failed])
         return [rulings[call] for call in calls]
 
@@ -134,8 +135,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         """
         requests = [self._request(call) for call in calls]
         prompts = ["\n\n".join(turn.content for turn in one.messages) for one in requests]
-        replies: list[ChatReply[object] | None] = self._chat.recall(requests)
-        both = zip(prompts, replies, strict=True)
+        both = zip(prompts, self._chat.recall(requests), strict=True)
         return [("", "") if reply is None else (prompt, reply.text) for prompt, reply in both]
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:

@@ -18,10 +18,10 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import EngineError
+from resources.chat.connection import NoAnswer
 from resources.hub.adapters import first_tensors
 from resources.vllm.process import (
     Model,
-    NoAnswer,
     ServerCommand,
     answer,
     models_in,

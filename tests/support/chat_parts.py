@@ -67,9 +67,8 @@ def parsed(text: str, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
 class NothingStored:
     """What a chat with an empty store answers; base of hand-written chats."""
 
-    def recall(self, requests: Sequence[ChatRequest], parse: object = None) -> list[None]:
+    def recall(self, requests: Sequence[ChatRequest]) -> list[None]:
         """None for each request."""
-        assert parse is not None
         return [None] * len(requests)
 
     def details(self) -> dict[str, int | float | str]:

@@ -215,7 +215,6 @@ DAMAGE = [
     "finish_reason = 'tired'",
     "finish_reason = CAST(x'ff' AS TEXT)",
     "tokens = '[['",
-    "tokens = '[[\"\\ud800\", -1, []]]'",
     "tokens = '" + "[" * 5_000 + "'",
     "prompt_tokens = 'many'",
     "latency_s = 'long'",
@@ -317,14 +316,6 @@ def test_usage_that_cannot_be_is_estimated_and_reported(tmp_path: Path):
         with client(served.url, tmp_path) as again:
             assert [None] * len(many) == reasons(again.complete(many))
         assert len(many) == len(served.asked)
-
-
-def test_digits_without_end_are_no_usage_and_no_error():
-    """A number that Python refuses to read stands beside a reply that was paid for."""
-    body = json.dumps({"model": MODEL, "choices": [CHOICE], "usage": {"prompt_tokens": 1}})
-    with served_chat(usual=bodied(body.replace(": 1}", f": {'9' * 9_999}}}"))) as (served, chat):
-        assert [GOOD] == texts(chat.complete([request(1)]))
-        assert 1 == chat.counts["estimated"] == len(served.asked)
 
 
 @pytest.mark.parametrize(
