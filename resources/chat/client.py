@@ -13,21 +13,19 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
+from pydantic import SecretStr
+
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Price, Value
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.progress import Bar, bar
-from resources.chat.budget import Counts
-from resources.chat.connection import Access, LoopThread, clean_key
+from resources.chat.calls import Sender
+from resources.chat.connection import LoopThread, clean_key
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 from resources.chat.wire import KeyedRequest, Outcome, as_sent, request_key
-
-if TYPE_CHECKING:
-    from resources.chat.calls import Sender
 
 _LOG = logging.getLogger(__name__)
 _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
@@ -41,7 +39,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         self,
         endpoint: Endpoint,
         data: Path | None,
-        find_access: Callable[[], Access] | None = None,
+        find_access: Callable[[], tuple[Sequence[str], SecretStr]] | None = None,
         *,
         find_revision: Callable[[], str] | None = None,
         sent_as: str = "",
@@ -65,16 +63,14 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         if endpoint.dollars and endpoint.price is None:
             raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
         self._endpoint, self._data = endpoint, data
-        self._find_access = find_access or (lambda: (endpoint.base_url, None))
+        self._find_access = find_access or (lambda: (endpoint.base_url, SecretStr("")))
         self._find_revision = find_revision or (lambda: endpoint.identity)
-        self._needs_logprobs, self._sending = needs_logprobs, (sent_as, retries, cooldown_s)
-        self.counts = Counts()
-        """What was done since this object was made."""
+        self._needs_logprobs = needs_logprobs
+        self._sender = Sender(endpoint, sent_as, retries, cooldown_s)
+        self.counts = self._sender.counts
         self._opening = threading.Lock()
-        # Finding access may start a server: closing must not wait for it.
-        self._connecting = threading.Lock()
         self._store: ReplyStore | None = None
-        self._connection: tuple[LoopThread, Sender] | None = None
+        self._loop: LoopThread | None = None
         self._closed = False
         self._warned = ""
         # What follows is of the event loop alone.
@@ -98,30 +94,31 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         Raises:
             ReplyStoreError: the file cannot be used.
         """
-        with self._opening:
-            if self._store is None and self._data is not None and not self._closed:
-                path, revision = self._data / REPLIES_FILE, self._find_revision()
-                self._store = ReplyStore(path, self._endpoint.model, revision)
-            return self._store
+        if self._store is None and self._data is not None:
+            with self._opening:
+                if self._store is None and not self._closed:
+                    path, revision = self._data / REPLIES_FILE, self._find_revision()
+                    self._store = ReplyStore(path, self._endpoint.model, revision)
+        return self._store
 
     def details(self) -> Mapping[str, int | float | str]:
         """The counters as ``chat <name>``; empty before the first request."""
         if not self.counts["asked"]:
             return {}
-        return {f"chat {name}": round(number, 6) for name, number in self.counts.items()}
+        tokens = self.counts["prompt_tokens"], self.counts["completion_tokens"]
+        money = {"money_usd": (self._endpoint.price or Price()).dollars(*tokens)}
+        return {f"chat {name}": round(n, 6) for name, n in (self.counts | money).items()}
 
     def close(self) -> None:
         """Close connections, then the store; idempotent."""
-        with self._opening:
-            self._closed = True
-            connection, store = self._connection, self._store
+        # Without the lock, which may wait for a server: what is opened meanwhile is closed there.
+        self._closed = True
         with ExitStack() as last_first:
-            if store is not None:
-                last_first.callback(store.close)
-            if connection is not None and not connection[0].closed:
-                loop, sender = connection
-                last_first.callback(loop.close)
-                loop.run(sender.close())
+            if self._store is not None:
+                last_first.callback(self._store.close)
+            if self._loop is not None and not self._loop.closed:
+                last_first.callback(self._loop.close)
+                self._loop.run(self._sender.close())
 
     def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
         """The stored reply of each request, in order; None where none is stored.
@@ -136,14 +133,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
     def complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
     ) -> list[ChatReply[Value] | ChatFailure]:
-        """One outcome per request, in order; no request raises.
-
-        ``parse`` gives each reply its ``value``, once per reply. Where it raises ``ValueError``
-        the request is sent once more, with another seed and the line that names the form
-        (``ChatRequest.repeated``); a second failure is ``unparsable``. With
-        ``ChatRequest.resample`` a reply that was cut off or empty is repeated too. Whichever reply
-        parses is stored under the key of the request as it was given. Failures of a batch are
-        logged in one warning.
+        """As ``Chat``; failures of a batch are logged in one warning.
 
         Raises:
             ConfigError: how to switch the model's thinking off is not known, or there is no
@@ -158,10 +148,10 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         self.counts.add(asked=len(keys), shared=len(keys) - len(distinct), hits=len(outcomes))
         left = deque(each for each in distinct.values() if each.key not in outcomes)
         if left:
-            loop, sender = self._connected()
+            loop = self._connected()
             known = len(outcomes) if len(distinct) >= _LEAST_SHOWN else len(distinct)
             with bar("chat", len(distinct), "requests", known) as shown:
-                outcomes |= loop.run(self._work_off(left, sender, shown), left.clear)
+                outcomes |= loop.run(self._work_off(left, shown), left.clear)
         ordered = [outcomes[key] for key in keys]
         if failed := [each for each in ordered if isinstance(each, ChatFailure)]:
             self._warn(failed, len(ordered))
@@ -200,27 +190,21 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         read = [(each.key, each.read(stored[each.key])) for each in asked if each.key in stored]
         return {key: reply for key, reply in read if isinstance(reply, ChatReply)}
 
-    def _connected(self) -> "tuple[LoopThread, Sender]":
-        """The event loop and the sender on it, made at the first use."""
-        with self._connecting:
-            if self._connection is None and not self._closed:
-                from resources.chat.calls import Sender
-
+    def _connected(self) -> LoopThread:
+        """The event loop of the sender, which is opened at the first use."""
+        with self._opening:
+            if self._loop is None and not self._closed:
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                access = urls, clean_key(key)
-                sender = Sender(self._endpoint, access, self.counts, *self._sending)
-                with self._opening:
-                    if not self._closed:
-                        self._connection = LoopThread("chat-client"), sender
-        if self._connection is None or self._closed:
+                self._sender.open(urls, clean_key(key))
+                self._loop = LoopThread("chat-client")
+        if self._loop is None or self._closed:
+            self.close()
             raise RuntimeError("the chat client was closed")
-        return self._connection
+        return self._loop
 
-    async def _work_off(
-        self, left: deque[KeyedRequest], sender: "Sender", shown: Bar
-    ) -> dict[str, Outcome]:
+    async def _work_off(self, left: deque[KeyedRequest], shown: Bar) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
         Emptying ``left`` stops them from starting new ones.
@@ -230,7 +214,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         async def work() -> None:
             while left:
                 asked = left.popleft()
-                outcomes[asked.key] = await self._answer(asked, sender)
+                outcomes[asked.key] = await self._answer(asked)
                 shown.advance()
 
         self._busy_since = self._busy_since if self._batches else time.monotonic()
@@ -247,7 +231,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
                 self.counts.add(busy_s=time.monotonic() - self._busy_since)
         return outcomes
 
-    async def _answer(self, asked: KeyedRequest, sender: "Sender") -> Outcome:
+    async def _answer(self, asked: KeyedRequest) -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
         while (flight := self._flights.get(asked.key)) is not None:
             await asyncio.wait([flight])
@@ -261,31 +245,29 @@ class ChatClient(AbstractContextManager["ChatClient"]):
                 return shared
         flight = self._flights[asked.key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._sent(asked, sender)
+            outcome = await self._sent(asked)
             flight.set_result(outcome)
         finally:
             del self._flights[asked.key]
             flight.cancel()
         return outcome
 
-    async def _sent(self, asked: KeyedRequest, sender: "Sender") -> Outcome:
+    async def _sent(self, asked: KeyedRequest) -> Outcome:
         """The usable reply, on disk; where the first does not read, one more request is sent."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
         stored = self._store.get([asked.key]).get(asked.key) if self._store else None
-        first = await self._kept(asked, stored or await sender.send(asked.request), stored)
+        first = await self._kept(asked, stored or await self._sender.send(asked.request), stored)
         unread = {"unparsable", *_CUT_OFF * asked.request.resample}
         unread |= {"no_logprobs"} if stored else set()  # it was kept for one that needs none
         if isinstance(first, ChatReply) or first.reason not in unread:
             return first
         cut, switch = first.reason in _CUT_OFF, self._endpoint.style == "qwen"
         request = as_sent(asked.request.repeated(cut=cut, switch=switch), self._endpoint)
-        second = await self._kept(asked, await sender.send(request), stored)
-        if isinstance(second, ChatReply) or second.reason not in {*unread, "refused"}:
-            return second
+        second = await self._kept(asked, await self._sender.send(request), stored)
         # Where a longer reply does not fit the context, the first fault is the cause.
-        failure, attempts = (first, 1) if second.reason == "refused" else (second, 2)
-        return replace(failure, attempts=attempts)
+        refused = isinstance(second, ChatFailure) and second.reason == "refused"
+        return first if refused else second
 
     async def _kept(
         self, asked: KeyedRequest, outcome: Outcome, stored: ChatReply[Any] | None

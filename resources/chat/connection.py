@@ -7,8 +7,8 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -22,8 +22,6 @@ from decomposerl.errors import ConfigError, EngineError
 Result = TypeVar("Result")
 NO_KEY = "none"
 """The openai package requires a key, a local server does not."""
-Access = tuple[Sequence[str], SecretStr | None]
-"""URLs of a model's endpoints, and their key."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
 _SAID = 500  # characters of a server's complaint
@@ -42,24 +40,24 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def clean_key(key: SecretStr | None) -> SecretStr | None:
-    """The key without white space around it, None where nothing is left.
+def clean_key(key: SecretStr) -> SecretStr:
+    """The key without white space around it.
 
     Raises:
         ConfigError: no header can carry it; the message does not show it.
     """
-    value = key.get_secret_value().strip() if key is not None else ""
+    value = key.get_secret_value().strip()
     if not value.isascii() or not value.isprintable():
         raise ConfigError(
             "the endpoint's key holds a control character, or one that is not ASCII, within it; "
             "copy it again"
         )
-    return SecretStr(value) if value else None
+    return SecretStr(value)
 
 
-def without_key(text: str, key: SecretStr | None, mark: str = "[key]") -> str:
+def without_key(text: str, key: SecretStr, mark: str = "[key]") -> str:
     """The text without the key, which servers like to repeat in error messages."""
-    value = key.get_secret_value().strip() if key is not None else ""
+    value = key.get_secret_value().strip()
     if len(value) < _SHORTEST_KEY:
         return text
     return text.replace(repr(value)[1:-1], mark).replace(value, mark)
@@ -137,10 +135,17 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         """Start the thread; it does not keep the process alive."""
-        self._loop = asyncio.new_event_loop()
         self._scheduling, self.closed = threading.Lock(), False
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        work = self._until_closed(running)
+        self._thread = threading.Thread(target=asyncio.run, args=[work], name=name, daemon=True)
         self._thread.start()
+        self._loop, self._end = running.result()
+
+    async def _until_closed(self, running: Future[Any]) -> None:
+        end = asyncio.Event()
+        running.set_result((asyncio.get_running_loop(), end))
+        await end.wait()
 
     def run(
         self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None
@@ -171,17 +176,7 @@ class LoopThread:
     def close(self) -> None:
         """Cancel what still runs and end the thread; idempotent."""
         with self._scheduling:
-            if self.closed:
-                return
-            self.closed = True
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+            if not self.closed:
+                self.closed = True
+                self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
-        self._loop.close()
-
-
-async def _cancel_all() -> None:
-    running = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice
+from threading import Event
 from typing import Any, Generic, Self, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
@@ -35,7 +36,7 @@ class ChatEngine(Generic[Item]):
         ``most_unanswered`` is a share of all requests, 0..1; at 1 no share is too large.
         """
         self._chat, self._batch_size, self._most_unanswered = chat, batch_size, most_unanswered
-        self._origin = self
+        self._heard = Event()  # that the endpoint answers today, shared with ``renewed`` ones
         self._begin()
 
     def _begin(self) -> None:
@@ -47,18 +48,16 @@ class ChatEngine(Generic[Item]):
         """Requests without an answer since then, by reason."""
         self.examples: dict[str, str] = {}
         """The message of the first failure of each reason."""
-        self._answered, self._lasting = 0, ""
-        self._hears = self._given_up = False
+        self._answered, self._lasting, self._given_up = 0, "", False
 
     def renewed(self) -> Self:
         """The engine over the same client, so with its limits, and with counts of its own.
 
         For one of several callers in threads: an outage that one met does not stop the next. A
-        reply that one got shows this engine, which finds it stored, that the endpoint answers.
+        reply that one got shows the others, which find it stored, that the endpoint answers.
         """
         own = copy(self)
-        own._origin = self  # noqa: SLF001 - its own class
-        own._begin()  # noqa: SLF001
+        own._begin()  # noqa: SLF001 - its own class
         return own
 
     @property
@@ -115,18 +114,17 @@ class ChatEngine(Generic[Item]):
         for outcome in outcomes:
             if isinstance(outcome, ChatReply):
                 self._answered += 1
-                # A stored reply does not show that the endpoint answers today.
-                self._hears |= not outcome.cached
+                if not outcome.cached:
+                    self._heard.set()
                 continue
             self.failures[outcome.reason] += 1
             self.examples.setdefault(outcome.reason, outcome.detail)
             if outcome.lasting:
                 self._lasting = self._lasting or f"{outcome.reason}: {outcome.detail}"
                 self._given_up |= outcome.reason == "circuit_open"
-        self._origin._hears |= self._hears  # noqa: SLF001 - its own class
         if self.failures["budget"]:
             return f"stopped at the {self.examples['budget']} of one run, as it was set to do"
-        if self._lasting and (self._given_up or not self._hears):
+        if self._lasting and (self._given_up or not self._heard.is_set()):
             return f"the endpoint answers no request ({self._lasting})"
         reasons = "; ".join(
             f"{reason} {times} times, for example: {self.examples[reason]}"

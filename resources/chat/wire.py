@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, get_args
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FinishReason, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import estimated_tokens, plausible_tokens
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
+_CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
+_TOKENS_A_MESSAGE = 8
+_TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 _DATE = r"(-\d{4}-\d{2}-\d{2})?"
@@ -28,6 +30,7 @@ _LEAST_EFFORT = {
     rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
 }
 Outcome = ChatReply[Any] | ChatFailure
+Usage = tuple[int, int, bool]
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -88,7 +91,13 @@ def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict
     requests its continuation, as vLLM supports it.
     """
     sampling, own = request.sampling, endpoint.style == "openai"
-    further, effort, schema = _of_template(request), None, None
+    further, effort, schema = dict[str, Any](), None, None
+    if request.documents:
+        texts = enumerate(request.documents)
+        further["documents"] = [{"doc_id": str(place), "text": text} for place, text in texts]
+        further["chat_template_kwargs"] = json.loads(request.template_arguments or "{}")
+    elif request.messages and request.messages[-1].role == "assistant":
+        further |= {"add_generation_prompt": False, "continue_final_message": True}
     if request.schema is not None:
         written = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         schema = {"type": "json_schema", "json_schema": written}
@@ -116,26 +125,11 @@ def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _of_template(request: ChatRequest) -> dict[str, Any]:
-    """What the model's chat template is given besides the messages, by vLLM's names."""
-    if request.documents:
-        texts = enumerate(request.documents)
-        return {
-            "documents": [{"doc_id": str(place), "text": text} for place, text in texts],
-            "chat_template_kwargs": json.loads(request.template_arguments or "{}"),
-        }
-    if request.messages and request.messages[-1].role == "assistant":
-        return {"add_generation_prompt": False, "continue_final_message": True}
-    return {}
+def read_reply(body: bytes, latency_s: float, request: ChatRequest) -> tuple[ChatReply[None], bool]:
+    """The reply in a body, and whether its usage is estimated, as where it is implausible.
 
-
-def read_reply(
-    body: bytes, latency_s: float, request: ChatRequest
-) -> tuple[ChatReply[None], str, bool]:
-    """The reply in a body, what came in place of its text, and whether its usage is estimated.
-
-    Text and model are required. A text may come in parts, an unknown finish reason becomes
-    ``other``, implausible usage is estimated, and log probabilities that are none are left out.
+    A text may come in parts, or as a refusal; an unknown finish reason becomes ``other``, and log
+    probabilities that are none are left out.
 
     Raises:
         Garbled: the body is not JSON, or lacks a required field of a chat completion.
@@ -144,9 +138,8 @@ def read_reply(
         data = json.loads(body)
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
-        text = _joined(message.get("content"))
-        used = plausible_tokens(data.get("usage"), request, text)
-        prompt_tokens, completion_tokens = used or estimated_tokens(request)
+        text = _joined(message.get("content")) or _text(message.get("refusal"))
+        prompt_tokens, completion_tokens, estimated = tokens_of(request, data.get("usage"), text)
         reply: ChatReply[None] = ChatReply(
             text=text,
             finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
@@ -156,35 +149,44 @@ def read_reply(
             latency_s=latency_s,
             tokens=_tokens(choice.get("logprobs")),
         )
-        instead = ""
-        if refusal := _text(message.get("refusal")):
-            instead = f"the model refused ({refusal})"
-        elif message.get("reasoning_content") or message.get("reasoning"):
-            instead = "reasoning alone came"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, instead, used is None
+    return reply, estimated
 
 
-def failure_of(
-    reply: ChatReply[None], instead: str, request: ChatRequest, attempts: int
-) -> ChatFailure | None:
-    """Why a reply has no whole text, None where it has; ``instead`` is what came for its text."""
+def tokens_of(request: ChatRequest, reported: object = None, text: str = "") -> Usage:
+    """Tokens of prompt and reply, and whether they are estimated: the most that a call may use.
+
+    The ``usage`` that is ``reported`` for a reply with this text counts where it is plausible: a
+    prompt has from one token to one per byte and those of the template, a reply from one, if it has
+    text, to ``max_tokens``.
+    """
+    budget, messages = request.sampling.max_tokens, request.messages
+    usage = reported if isinstance(reported, dict) else {}
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if type(prompt) is int and type(completion) is int:  # True is no number of tokens
+        most = len(request.canonical("", "").encode("utf-8", "replace")) + _TEMPLATE_TOKENS
+        if 1 <= prompt <= most and bool(text) <= completion <= budget:
+            return prompt, completion, False
+    characters = sum(len(turn.content) for turn in messages)
+    estimate = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(messages)
+    return int(estimate) + 1, budget, True
+
+
+def failure_of(reply: ChatReply[None], request: ChatRequest) -> ChatFailure | None:
+    """Why a reply has no whole text, None where it has."""
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
-        ended = ""
+        content = f"no text came, but {reply.completion_tokens} tokens were used"
         if reply.finish_reason == "length":
-            ended = f" and {budget} ended: raise thinking_tokens, or the limit of its replies"
-        content = f"{instead or 'no text came'}{ended}; {reply.completion_tokens} tokens were used"
-        return ChatFailure("empty", content, attempts, reply.text)
+            content += f"; {budget} ended: raise thinking_tokens, or the limit of its replies"
+        return ChatFailure("empty", content, reply.text)
     # A request for one token with its log probabilities ends at its budget on purpose.
     one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
     if reply.finish_reason == "length" and not one_token:
-        return ChatFailure(
-            "truncated", f"{budget} ended before the reply did", attempts, reply.text
-        )
+        return ChatFailure("truncated", f"{budget} ended before the reply did", reply.text)
     return None
 
 
@@ -207,7 +209,7 @@ class KeyedRequest(NamedTuple):
         given = reply.tokens and reply.tokens[0].alternatives
         if self.needs_logprobs and self.request.sampling.top_logprobs > 0 and not given:
             text = "the reply carries no log probabilities of its first token"
-            return ChatFailure("no_logprobs", text, 1, reply.text, lasting=True)
+            return ChatFailure("no_logprobs", text, reply.text, lasting=True)
         try:
             value = self.parse(reply) if self.parse is not None else None
             # Every table must be able to hold what the parser returns.
@@ -218,7 +220,7 @@ class KeyedRequest(NamedTuple):
             complaint = as_utf8(str(error)) or type(error).__name__
         else:
             return replace(reply, value=value)
-        return ChatFailure("unparsable", complaint, 1, reply.text)
+        return ChatFailure("unparsable", complaint, reply.text)
 
 
 def as_utf8(text: str) -> str:

@@ -157,9 +157,9 @@ class HostedEmbedder:
         try:
             reply = await self._sent(client, batch)
         except Exception as error:  # noqa: BLE001 - a reply may raise anything
-            from resources.chat.calls import said_by
+            from resources.chat.calls import failure_from
 
-            message = without_key(said_by(error), self._key, "***")[:_SAID]
+            message = without_key(failure_from(error).detail, self._key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))

@@ -61,7 +61,7 @@ def parsed(text: str, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
     try:
         return replace(plain, value=parse(plain) if parse else None)
     except ValueError as error:
-        return ChatFailure("unparsable", str(error), 2, text)
+        return ChatFailure("unparsable", str(error), text)
 
 
 class NothingStored:
