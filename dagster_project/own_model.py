@@ -8,9 +8,9 @@ so that leaderboard, trace page and later commands know it. ``score`` makes it t
 import hashlib
 import json
 import re
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
-from urllib.error import HTTPError
 
 import typer
 
@@ -24,7 +24,7 @@ from dagster_project.environment import (
 from dagster_project.settings import Settings
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import fetched
+from resources.chat.connection import NoAnswer, fetched
 from resources.store.temporary import replace_text
 
 EndpointOption = Annotated[
@@ -40,7 +40,7 @@ MethodOption = Annotated[
     str, typer.Option("--method", help="How --model is asked; default: self_ask.")
 ]
 _OPTIONS = {"base_url": "--endpoint", "model": "--model", "key": "--key-env", "method": "--method"}
-_TIMEOUT_S, _REFUSED, _ABSENT = 5.0, (401, 403), 404
+_TIMEOUT_S = 5.0
 OwnModel = dict[str, str]
 """What the options name, by the fields of an entry; ``method`` is not there for a judge."""
 
@@ -133,17 +133,12 @@ def _refuse_unreachable(endpoint: Endpoint) -> None:
     (url,), key = endpoint.base_url, key_of(endpoint).get_secret_value()
     try:
         fetched(f"{url}/models", key, _TIMEOUT_S)
-    except HTTPError as error:
-        error.close()
-        if error.code == _ABSENT and not url.endswith("/v1"):
+    except NoAnswer as error:
+        if error.status == HTTPStatus.NOT_FOUND and not url.endswith("/v1"):
             raise EngineError(f"{url} has no list of models: most endpoints end in /v1") from error
-        if error.code in _REFUSED:
+        if error.refused:
             fix = f"check the key in {endpoint.key_variable}" if key else "name it with --key-env"
-            raise EngineError(f"{url} wants another key (HTTP {error.code}): {fix}") from error
-    except OSError as error:
-        why = getattr(error, "reason", error)
-        raise EngineError(
-            f"{url} does not answer ({why}): start its server, or correct --endpoint"
-        ) from error
-    except ValueError:
-        return  # a list beyond the bound: it answers
+            raise EngineError(f"{url} wants another key (HTTP {error.status}): {fix}") from error
+        if error.status < HTTPStatus.BAD_REQUEST:  # none, or a redirect
+            fix = "start its server, or correct --endpoint"
+            raise EngineError(f"{url} {error}: {fix}") from error

@@ -5,8 +5,8 @@ key of its answer in any store. The client is ``resources.chat``.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 _MILLION = 1_000_000
@@ -116,26 +116,19 @@ class ChatRequest:
             for name in ("thinking_tokens", "documents", "template_arguments")
             if (value := getattr(self, name)) not in {None, (), ""}
         }
-        return json.dumps(
-            later
-            | {
-                "model": model,
-                "revision": revision,
-                "messages": [[turn.role, turn.content] for turn in self.messages],
-                "temperature": float(self.sampling.temperature) + 0.0,  # 0, 0.0 and -0.0 are one
-                "top_p": float(self.sampling.top_p),
-                "seed": self.sampling.seed,
-                "max_tokens": self.sampling.max_tokens,
-                "stop": list(self.sampling.stop),
-                "top_logprobs": self.sampling.top_logprobs,
-                "template": [self.template.name, self.template.digest],
-                "thinking": self.thinking,
-                "schema": self.schema,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-            sort_keys=True,
-        )
+        sampling = asdict(self.sampling)
+        # 0, 0.0 and -0.0 are one.
+        sampling |= {name: float(sampling[name]) + 0.0 for name in ("temperature", "top_p")}
+        values = {
+            **(sampling | later),
+            "model": model,
+            "revision": revision,
+            "messages": [[turn.role, turn.content] for turn in self.messages],
+            "template": [self.template.name, self.template.digest],
+            "thinking": self.thinking,
+            "schema": self.schema,
+        }
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +168,6 @@ class ChatFailure:
 
     reason: FailureReason
     detail: str
-    attempts: int
     text: str = ""
     lasting: bool = False
 
@@ -191,18 +183,13 @@ class Price:
     prompt: float = 0.0
     completion: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Refuse a negative price, and one that is no number."""
-        if not (self.prompt >= 0 and self.completion >= 0):  # NaN compares as false
-            raise ValueError("a price is a number of 0 or more")
-
     def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
         """The cost of a number of tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
 
 
 class Chat(Protocol):
-    """A chat model that answers batches of requests."""
+    """A chat model that answers batches of requests, stores its replies and counts."""
 
     @property
     def engine(self) -> str:
@@ -215,7 +202,16 @@ class Chat(Protocol):
         """One outcome per request, in order; no request raises.
 
         ``parse`` gives each reply its ``value``. Where it raises ``ValueError`` (or
-        ``RecursionError``) the request is sent once more, as ``ChatRequest.repeated`` has it; a
-        second one is ``unparsable``.
+        ``RecursionError``), and with ``resample`` also where the reply was cut off or empty, the
+        request is sent once more, as ``ChatRequest.repeated`` has it. Whichever reply parses is
+        stored under the key of the request as it was given; where none does it is a failure.
         """
+        ...
+
+    def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
+        """The stored reply of each request, in order; None where none is stored."""
+        ...
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """Counters by name."""
         ...

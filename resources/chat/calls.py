@@ -3,7 +3,11 @@
 The ``openai`` package sends it, retries what passes (429, 5xx, a lost connection) and waits as long
 as ``Retry-After`` says. What it does not know is here: a request is accounted and its reply read;
 the least busy endpoint gets it, the next one where that one fails; and after many failures in a
-row requests fail at once for a while. This module loads the package, so it is imported late.
+row requests fail at once for a while.
+
+Requests in flight count at their largest possible size, so a ceiling in tokens or money is not
+exceeded unless a prompt has more tokens than estimated. Reported usage counts where it is plausible
+for the request, else the estimate does.
 
 A server with more calls than it runs at once queues the rest. That is no failure: while it answers
 others, the deadline of a request moves, up to ``queue_deadline_s``. A hung endpoint answers none.
@@ -12,9 +16,11 @@ others, the deadline of a request moves, up to ``queue_deadline_s``. A hung endp
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from threading import Lock
 from typing import Any
 
 from openai import (
@@ -28,28 +34,105 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatRequest, FailureReason
 from decomposerl.endpoint import Endpoint
-from resources.chat.budget import Budget, Counts, estimated_tokens
-from resources.chat.connection import NO_KEY, Access, is_loopback, moved, without_key
+from resources.chat.connection import NO_KEY, is_loopback, moved, without_key
 from resources.chat.wire import (
     Garbled,
     Outcome,
+    Usage,
     arguments_of,
     as_utf8,
     failure_of,
     names_the_model,
     read_reply,
+    tokens_of,
 )
 
+COUNTERS = (
+    "asked",  # requests received
+    "hits",  # distinct requests answered from the store
+    "shared",  # requests answered by an equal one of the same batch or in flight
+    "calls",  # HTTP requests, the package's retries included
+    "retries",  # calls that repeated a failed one
+    "estimated",  # calls without plausible reported usage, accounted with an estimate
+    "prompt_tokens",  # as the replies report them, else estimated
+    "completion_tokens",
+    "busy_s",  # wall time in which at least one request was waited for
+)
 DOWN_AFTER = 10
 """Requests in a row that the endpoints failed, after which they are asked nothing for a while."""
 REFUSAL_BYTES = 2**16
 _SHOWN = 300
-_FREE = (0, 0)
 _OF_ENDPOINT = {"transport", "rate_limited", "server_error"}
 # With one of these as the cause, nothing reached the endpoint.
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
+_SERVER_ERRORS = range(500, 600)
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+
+
+class Counts(dict[str, float]):
+    """Counters of one client by name, with failures as ``failed_<reason>``; threads share them."""
+
+    def __init__(self) -> None:
+        """All of ``COUNTERS`` are 0."""
+        super().__init__(dict.fromkeys(COUNTERS, 0))
+        self._lock = Lock()
+
+    def add(self, **amounts: float) -> None:
+        """Add to the counters of these names."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self[name] = self.get(name, 0) + amount
+
+
+class Budget:
+    """The ceilings of an endpoint, inside one event loop.
+
+    A request is counted with its estimate until it is settled, so those in flight count too.
+    """
+
+    def __init__(self, endpoint: Endpoint, counts: Counts) -> None:
+        """``counts`` is what the ceilings are compared with."""
+        self._ceilings, self._counts, self._in_flight = endpoint, counts, 0
+        self._settled = asyncio.Event()
+        self.spent_at = ""
+        """The ceiling that stopped the run, empty while none has."""
+
+    async def reserve(self, expected: Usage) -> bool:
+        """Whether the ceilings allow a request, which is then counted, and to be settled.
+
+        Waits while requests in flight may leave room. After the first refusal every later request
+        is refused at once.
+        """
+        while not self.spent_at and (reached := self._reached(expected)):
+            if not self._in_flight:
+                self.spent_at = reached
+                break
+            self._settled.clear()
+            await self._settled.wait()
+        if not self.spent_at:
+            self._in_flight += 1
+            self._counts.add(calls=1, prompt_tokens=expected[0], completion_tokens=expected[1])
+        return not self.spent_at
+
+    def settle(self, expected: Usage) -> None:
+        """Take back the estimate of a request, once what it used is counted."""
+        self._counts.add(prompt_tokens=-expected[0], completion_tokens=-expected[1])
+        self._in_flight -= 1
+        self._settled.set()
+
+    def _reached(self, expected: Usage) -> str:
+        """The ceiling that a further request would exceed if all in flight use their estimates."""
+        most, counts = self._ceilings, self._counts
+        prompt = counts["prompt_tokens"] + expected[0]
+        completion = counts["completion_tokens"] + expected[1]
+        if most.calls and counts["calls"] + 1 > most.calls:
+            return f"ceiling of {most.calls:,} calls"
+        if most.tokens and prompt + completion > most.tokens:
+            return f"ceiling of {most.tokens:,} tokens"
+        if most.dollars and most.price and most.price.dollars(prompt, completion) > most.dollars:
+            return f"ceiling of {most.dollars:,.2f} US dollars"
+        return ""
 
 
 class OneHost(DefaultAsyncHttpxClient):
@@ -91,14 +174,14 @@ class OneHost(DefaultAsyncHttpxClient):
 
 
 def openai_client(
-    url: str, key: SecretStr | None, most_bytes: int, retries: int, wait_s: float | None = None
+    url: str, key: SecretStr, most_bytes: int, retries: int, wait_s: float | None = None
 ) -> AsyncOpenAI:
     """A client of the openai package over ``OneHost``; ``retries`` are the package's own.
 
     ``wait_s`` limits each wait for the endpoint.
     """
     return AsyncOpenAI(
-        api_key=key.get_secret_value() if key is not None else NO_KEY,
+        api_key=key.get_secret_value() or NO_KEY,
         base_url=url,
         max_retries=retries,
         timeout=wait_s,
@@ -106,15 +189,21 @@ def openai_client(
     )
 
 
-def said_by(error: Exception) -> str:
-    """What an error of the openai package says, and where a redirect leads."""
-    if not isinstance(error, APIStatusError):
-        cause = error.__cause__ if isinstance(error, APIConnectionError) else None
-        return f"{type(cause or error).__name__}: {cause or error}"
-    said, headers = error.message, error.response.headers
-    if error.response.is_redirect:
-        said = moved(str(error.request.url), headers["location"])
-    return f"HTTP {error.status_code}: {said}"
+def failure_from(error: Exception) -> ChatFailure:
+    """What an exception of the openai package says of a request, and where a redirect leads."""
+    if isinstance(error, APIStatusError):
+        status, said, reply = error.status_code, error.message, error.response
+        reason: FailureReason = "server_error" if status in _SERVER_ERRORS else "refused"
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            reason = "rate_limited"
+        if reply.is_redirect:
+            said = moved(str(error.request.url), reply.headers.get("location", ""))
+        lasting = status in _LASTING or reply.is_redirect
+        return ChatFailure(reason, f"HTTP {status}: {said}", lasting=lasting)
+    if isinstance(error, APIConnectionError):
+        cause = error.__cause__ or error
+        return ChatFailure("transport", f"{type(cause).__name__}: {cause}")
+    return ChatFailure("refused", f"{type(error).__name__}: {error}")
 
 
 @dataclass(eq=False)
@@ -124,61 +213,47 @@ class Host:
     client: AsyncOpenAI = field(repr=False)
     running: int = 0
     answered: float = 0.0
-    lists_one: bool | None = None
-
-    async def lists_one_model(self) -> bool:
-        """Whether it lists a single model, which then answers by whatever name it reports."""
-        if self.lists_one is None:
-            try:
-                raw = await self.client.models.with_raw_response.list()
-                self.lists_one = len(json.loads(raw.content)["data"]) == 1
-            except Exception:  # noqa: BLE001 - without a list nothing is known of its names
-                return False
-        return self.lists_one
 
 
 class Sender:
     """Sends requests, inside one event loop."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        access: Access,
-        counts: Counts,
-        *,
-        sent_as: str,
-        retries: int,
-        cooldown_s: float,
-    ) -> None:
-        """``counts`` is where calls, retries and usage are counted; as in ``ChatClient``."""
-        urls, self._key = access
+    def __init__(self, endpoint: Endpoint, sent_as: str, retries: int, cooldown_s: float) -> None:
+        """As in ``ChatClient``; ``open`` comes before the first request."""
+        self.counts = Counts()
+        """What was done since this object was made."""
         self._endpoint, self._name = endpoint, sent_as or endpoint.model
-        self._budget, self._cooldown_s = Budget(endpoint, counts), cooldown_s
-        most = endpoint.most_reply_bytes
-        self._hosts = [Host(openai_client(url, self._key, most, retries)) for url in urls]
+        self._retries, self._cooldown_s = retries, cooldown_s
+        self._hosts, self._key, self._known = list[Host](), SecretStr(""), set[str]()
+        self._budget = Budget(endpoint, self.counts)
         self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._faults, self._fault, self._down_until = 0, ChatFailure("transport", "", 0), 0.0
+        self._faults, self._fault, self._down_until = 0, ChatFailure("transport", ""), 0.0
+
+    def open(self, urls: Sequence[str], key: SecretStr) -> None:
+        """Make the clients of these endpoints; they connect when they are asked."""
+        most, self._key = self._endpoint.most_reply_bytes, key
+        self._hosts = [Host(openai_client(url, key, most, self._retries)) for url in urls]
 
     async def send(self, request: ChatRequest) -> Outcome:
         """The reply, or why there is none; raises nothing but ``CancelledError``."""
         try:
             arguments = arguments_of(request, self._endpoint, self._name)
         except ValueError as error:
-            return ChatFailure("refused", f"the schema is not JSON: {error}", 0)
-        expected = estimated_tokens(request)
+            return ChatFailure("refused", f"the schema is not JSON: {error}")
+        expected = tokens_of(request)
         async with self._slots:
             if self._faults >= DOWN_AFTER and time.monotonic() < self._down_until:
                 detail = f"no endpoint can be asked at present: {self._fault.detail}"
-                return ChatFailure("circuit_open", detail, 0, lasting=self._fault.lasting)
+                return ChatFailure("circuit_open", detail, lasting=self._fault.lasting)
             if not await self._budget.reserve(expected):
-                return ChatFailure("budget", self._budget.spent_at, 0)
+                return ChatFailure("budget", self._budget.spent_at)
             try:
                 for host in sorted(self._hosts, key=lambda host: host.running):
                     outcome = await self._in_time(host, request, arguments)
                     if not isinstance(outcome, ChatFailure) or outcome.reason not in _OF_ENDPOINT:
                         break
             finally:
-                self._budget.release(expected)
+                self._budget.settle(expected)
         if not isinstance(outcome, ChatFailure):
             self._faults = 0
             return outcome
@@ -200,10 +275,10 @@ class Sender:
     async def _in_time(
         self, host: Host, request: ChatRequest, arguments: dict[str, Any]
     ) -> Outcome:
-        """The outcome at an endpoint, before the deadline; what it used is accounted."""
+        """The outcome at an endpoint, before the deadline; what it used is counted."""
         # Whatever comes of it, the endpoint may have read the prompt and charge for it.
-        prompt_tokens, _ = estimated_tokens(request)
-        used, estimated, attempts = (prompt_tokens, 0), True, 1
+        prompt_tokens, _, estimated = tokens_of(request)
+        completion_tokens = retries = 0
         loop, each = asyncio.get_running_loop(), self._endpoint.deadline_s
         sent, most = loop.time(), max(each, self._endpoint.queue_deadline_s)
         create = host.client.chat.completions.with_raw_response.create
@@ -213,48 +288,47 @@ class Sender:
             while not asking.done():
                 due = min(max(sent, host.answered) + each, sent + most)
                 if due <= loop.time():
-                    return ChatFailure("timeout", f"no reply within {due - sent:,.1f} s", 1)
+                    return ChatFailure("timeout", f"no reply within {due - sent:,.1f} s")
                 await asyncio.wait([asking], timeout=due - loop.time())
             raw = asking.result()
-            host.answered, attempts = loop.time(), raw.retries_taken + 1
-            reply, instead, estimated = read_reply(raw.content, loop.time() - sent, request)
-            used = reply.prompt_tokens, reply.completion_tokens
+            host.answered, retries = loop.time(), raw.retries_taken
+            reply, estimated = read_reply(raw.content, loop.time() - sent, request)
+            prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
         except Garbled as error:
-            return ChatFailure("server_error", str(error), attempts)
+            return ChatFailure("server_error", str(error))
         except Exception as error:  # noqa: BLE001 - no request raises
-            failure = _failure_from(error)
-            attempts = failure.attempts
+            if isinstance(error, (APIStatusError, APIConnectionError)):
+                retries = int(error.request.headers.get("x-stainless-retry-count", 0))
             if isinstance(error, APIStatusError) or type(error.__cause__).__name__ in _NEVER_SENT:
-                used, estimated = _FREE, False
-            return failure
+                prompt_tokens, estimated = 0, False
+            return failure_from(error)
         finally:
             asking.cancel()
             host.running -= 1
-            self._budget.spend(used, estimated=estimated, retries=attempts - 1)
+            self.counts.add(
+                calls=retries,
+                retries=retries,
+                estimated=estimated,
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
+            )
         reply = replace(reply, text=without_key(reply.text, self._key))
-        known = names_the_model(self._endpoint, self._name, reply.model)
-        if not known and not await host.lists_one_model():
+        if not await self._names(host, reply.model):
             detail = (
                 f"asked for {self._name!r}, the endpoint serves {reply.model!r}; if they are the "
                 f"same model, add served_as = [{json.dumps(reply.model)}]"
             )
-            return ChatFailure("wrong_model", detail, attempts, reply.text, lasting=True)
-        return failure_of(reply, instead, request, attempts) or reply
+            return ChatFailure("wrong_model", detail, reply.text, lasting=True)
+        return failure_of(reply, request) or reply
 
-
-def _failure_from(error: Exception) -> ChatFailure:
-    """What an exception of the openai package says of a request."""
-    reason: FailureReason = "refused"
-    lasting, attempts = False, 1
-    if isinstance(error, (APIStatusError, APIConnectionError)):
-        attempts += int(error.request.headers.get("x-stainless-retry-count", 0))
-    if isinstance(error, APIStatusError):
-        status = error.status_code
-        lasting = status in _LASTING or error.response.is_redirect
-        if status == HTTPStatus.TOO_MANY_REQUESTS:
-            reason = "rate_limited"
-        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            reason = "server_error"
-    elif isinstance(error, APIConnectionError):
-        reason = "transport"
-    return ChatFailure(reason, said_by(error), attempts, lasting=lasting)
+    async def _names(self, host: Host, reported: str) -> bool:
+        """Whether a reply's name is the model's, or that of the only model the endpoint lists."""
+        if reported in self._known or names_the_model(self._endpoint, self._name, reported):
+            return True
+        try:
+            listed = await host.client.with_options(max_retries=0).models.list()
+            only = len(listed.data) == 1
+        except Exception:  # noqa: BLE001 - without a list nothing is known of its names
+            return False
+        self._known |= {reported} if only else set()
+        return only

@@ -12,44 +12,34 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
+from pydantic import SecretStr
+
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Price, Value
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.progress import Bar, bar
-from resources.chat.budget import Counts
-from resources.chat.connection import Access, LoopThread, clean_key
+from resources.chat.calls import Sender
+from resources.chat.connection import LoopThread, clean_key
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
-from resources.chat.wire import Outcome, as_sent, read_by, request_key
-
-if TYPE_CHECKING:
-    from resources.chat.calls import Sender
+from resources.chat.wire import KeyedRequest, Outcome, as_sent, request_key
 
 _LOG = logging.getLogger(__name__)
 _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
 
 
-class _Asked(NamedTuple):
-    """A distinct request of a batch, by the key of its reply."""
-
-    key: str
-    request: ChatRequest
-    parse: Parse[Any] | None
-
-
-class ChatClient:
+class ChatClient(AbstractContextManager["ChatClient"]):
     """A ``Chat`` over OpenAI-compatible endpoints. Threads may share one."""
 
     def __init__(
         self,
         endpoint: Endpoint,
         data: Path | None,
-        find_access: Callable[[], Access] | None = None,
+        find_access: Callable[[], tuple[Sequence[str], SecretStr]] | None = None,
         *,
         find_revision: Callable[[], str] | None = None,
         sent_as: str = "",
@@ -73,26 +63,19 @@ class ChatClient:
         if endpoint.dollars and endpoint.price is None:
             raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
         self._endpoint, self._data = endpoint, data
-        self._find_access = find_access or (lambda: (endpoint.base_url, None))
-        self._find_revision = find_revision or (lambda: endpoint.revision)
-        self._sent_as, self._needs_logprobs = sent_as, needs_logprobs
-        self._retries, self._cooldown_s = retries, cooldown_s
-        self.counts = Counts()
-        """What was done since this object was made."""
+        self._find_access = find_access or (lambda: (endpoint.base_url, SecretStr("")))
+        self._find_revision = find_revision or (lambda: endpoint.identity)
+        self._needs_logprobs = needs_logprobs
+        self._sender = Sender(endpoint, sent_as, retries, cooldown_s)
+        self.counts = self._sender.counts
         self._opening = threading.Lock()
-        # Finding access may start a server: closing must not wait for it.
-        self._connecting = threading.Lock()
         self._store: ReplyStore | None = None
-        self._connection: tuple[LoopThread, Sender] | None = None
+        self._loop: LoopThread | None = None
         self._closed = False
         self._warned = ""
         # What follows is of the event loop alone.
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
         self._batches, self._busy_since = 0, 0.0
-
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -111,56 +94,46 @@ class ChatClient:
         Raises:
             ReplyStoreError: the file cannot be used.
         """
-        with self._opening:
-            if self._store is None and self._data is not None and not self._closed:
-                path, revision = self._data / REPLIES_FILE, self._find_revision()
-                self._store = ReplyStore(path, self._endpoint.model, revision)
-            return self._store
+        if self._store is None and self._data is not None:
+            with self._opening:
+                if self._store is None and not self._closed:
+                    path, revision = self._data / REPLIES_FILE, self._find_revision()
+                    self._store = ReplyStore(path, self._endpoint.model, revision)
+        return self._store
 
     def details(self) -> Mapping[str, int | float | str]:
         """The counters as ``chat <name>``; empty before the first request."""
         if not self.counts["asked"]:
             return {}
-        return {f"chat {name}": round(number, 6) for name, number in self.counts.items()}
+        tokens = self.counts["prompt_tokens"], self.counts["completion_tokens"]
+        money = {"money_usd": (self._endpoint.price or Price()).dollars(*tokens)}
+        return {f"chat {name}": round(n, 6) for name, n in (self.counts | money).items()}
 
     def close(self) -> None:
         """Close connections, then the store; idempotent."""
-        with self._opening:
-            self._closed = True
-            connection, store = self._connection, self._store
+        # Without the lock, which may wait for a server: what is opened meanwhile is closed there.
+        self._closed = True
         with ExitStack() as last_first:
-            if store is not None:
-                last_first.callback(store.close)
-            if connection is not None and not connection[0].closed:
-                loop, sender = connection
-                last_first.callback(loop.close)
-                loop.run(sender.close())
+            if self._store is not None:
+                last_first.callback(self._store.close)
+            if self._loop is not None and not self._loop.closed:
+                last_first.callback(self._loop.close)
+                self._loop.run(self._sender.close())
 
-    def recall(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
-    ) -> list[ChatReply[Value] | None]:
-        """The stored reply of each request, in order; None where none is usable.
+    def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
+        """The stored reply of each request, in order; None where none is stored.
 
         Raises:
             ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
         """
-        keys, distinct = self._keyed(requests, parse)
+        keys, distinct = self._keyed(requests, None)
         replies = self._stored(distinct.values())
-        known = sum(key in replies for key in keys)
-        self.counts.add(asked=known, hits=len(replies), shared=known - len(replies))
         return [replies.get(key) for key in keys]
 
     def complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
     ) -> list[ChatReply[Value] | ChatFailure]:
-        """One outcome per request, in order; no request raises.
-
-        ``parse`` gives each reply its ``value``, once per reply. Where it raises ``ValueError``
-        the request is sent once more, with another seed and the line that names the form
-        (``ChatRequest.repeated``); a second failure is ``unparsable``. With
-        ``ChatRequest.resample`` a reply that was cut off or empty is repeated too. Whichever reply
-        parses is stored under the key of the request as it was given. Failures of a batch are
-        logged in one warning.
+        """As ``Chat``; failures of a batch are logged in one warning.
 
         Raises:
             ConfigError: how to switch the model's thinking off is not known, or there is no
@@ -175,71 +148,63 @@ class ChatClient:
         self.counts.add(asked=len(keys), shared=len(keys) - len(distinct), hits=len(outcomes))
         left = deque(each for each in distinct.values() if each.key not in outcomes)
         if left:
-            loop, sender = self._connected()
+            loop = self._connected()
             known = len(outcomes) if len(distinct) >= _LEAST_SHOWN else len(distinct)
             with bar("chat", len(distinct), "requests", known) as shown:
-                outcomes |= loop.run(self._work_off(left, sender, shown), left.clear)
+                outcomes |= loop.run(self._work_off(left, shown), left.clear)
         ordered = [outcomes[key] for key in keys]
-        failed = [each for each in ordered if isinstance(each, ChatFailure)]
-        self.counts.add(**Counter(f"failed_{each.reason}" for each in failed))
-        if failed and (summary := failure_summary(failed, len(ordered))) != self._warned:
+        if failed := [each for each in ordered if isinstance(each, ChatFailure)]:
+            self._warn(failed, len(ordered))
+        return ordered
+
+    def _warn(self, failed: Sequence[ChatFailure], total: int) -> None:
+        """Count a batch's failures; say how many, why, and what the first of each kind said."""
+        times = Counter(each.reason for each in failed)
+        self.counts.add(**{f"failed_{reason}": number for reason, number in times.items()})
+        said = {each.reason: each.detail for each in reversed(failed)}
+        parts = "; ".join(f"{reason} {n} ({said[reason]})" for reason, n in times.most_common())
+        summary = f"{len(failed):,} of {total:,} requests got no reply: {parts}"
+        if summary != self._warned:
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
-        return ordered
 
     def _keyed(
         self, requests: Sequence[ChatRequest], parse: Parse[Any] | None
-    ) -> tuple[list[str], dict[str, _Asked]]:
+    ) -> tuple[list[str], dict[str, KeyedRequest]]:
         """The key of each request, in order, and each distinct one as it is sent, by key."""
         if self._closed:
             raise RuntimeError("the chat client was closed")
         model, revision = self._endpoint.model, self._find_revision()
         sent = [as_sent(request, self._endpoint) for request in requests]
         keys = [request_key(request, model, revision) for request in sent]
-        both = zip(keys, sent, strict=True)
-        return keys, {key: _Asked(key, request, parse) for key, request in both}
+        return keys, {
+            key: KeyedRequest(key, request, parse, self._needs_logprobs)
+            for key, request in zip(keys, sent, strict=True)
+        }
 
-    def _stored(self, asked: Collection[_Asked]) -> dict[str, ChatReply[Any]]:
+    def _stored(self, asked: Collection[KeyedRequest]) -> dict[str, ChatReply[Any]]:
         """Stored replies that the parser accepts, by key."""
         if not asked or self.store is None:
             return {}
         stored = self.store.get([each.key for each in asked])
-        read = {
-            each.key: self._read(each, stored[each.key]) for each in asked if each.key in stored
-        }
-        return {key: reply for key, reply in read.items() if isinstance(reply, ChatReply)}
+        read = [(each.key, each.read(stored[each.key])) for each in asked if each.key in stored]
+        return {key: reply for key, reply in read if isinstance(reply, ChatReply)}
 
-    def _read(self, asked: _Asked, reply: ChatReply[Any]) -> Outcome:
-        needs = self._needs_logprobs
-        return read_by(asked.parse, asked.request, reply, needs_logprobs=needs)
-
-    def _connected(self) -> "tuple[LoopThread, Sender]":
-        """The event loop and the sender on it, made at the first use."""
-        with self._connecting:
-            if self._connection is None and not self._closed:
-                from resources.chat.calls import Sender
-
+    def _connected(self) -> LoopThread:
+        """The event loop of the sender, which is opened at the first use."""
+        with self._opening:
+            if self._loop is None and not self._closed:
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                sender = Sender(
-                    self._endpoint,
-                    (urls, clean_key(key)),
-                    self.counts,
-                    sent_as=self._sent_as,
-                    retries=self._retries,
-                    cooldown_s=self._cooldown_s,
-                )
-                with self._opening:
-                    if not self._closed:
-                        self._connection = LoopThread("chat-client"), sender
-        if self._connection is None or self._closed:
+                self._sender.open(urls, clean_key(key))
+                self._loop = LoopThread("chat-client")
+        if self._loop is None or self._closed:
+            self.close()
             raise RuntimeError("the chat client was closed")
-        return self._connection
+        return self._loop
 
-    async def _work_off(
-        self, left: deque[_Asked], sender: "Sender", shown: Bar
-    ) -> dict[str, Outcome]:
+    async def _work_off(self, left: deque[KeyedRequest], shown: Bar) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
         Emptying ``left`` stops them from starting new ones.
@@ -249,7 +214,7 @@ class ChatClient:
         async def work() -> None:
             while left:
                 asked = left.popleft()
-                outcomes[asked.key] = await self._answer(asked, sender)
+                outcomes[asked.key] = await self._answer(asked)
                 shown.advance()
 
         self._busy_since = self._busy_since if self._batches else time.monotonic()
@@ -266,7 +231,7 @@ class ChatClient:
                 self.counts.add(busy_s=time.monotonic() - self._busy_since)
         return outcomes
 
-    async def _answer(self, asked: _Asked, sender: "Sender") -> Outcome:
+    async def _answer(self, asked: KeyedRequest) -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
         while (flight := self._flights.get(asked.key)) is not None:
             await asyncio.wait([flight])
@@ -274,46 +239,44 @@ class ChatClient:
                 continue  # its batch was given up; this one was not
             outcome = flight.result()
             # The other batch may have had another parser.
-            shared = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+            shared = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
             if isinstance(shared, ChatReply) or shared is outcome:
                 self.counts.add(shared=1)
                 return shared
         flight = self._flights[asked.key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._sent(asked, sender)
+            outcome = await self._sent(asked)
             flight.set_result(outcome)
         finally:
             del self._flights[asked.key]
             flight.cancel()
         return outcome
 
-    async def _sent(self, asked: _Asked, sender: "Sender") -> Outcome:
+    async def _sent(self, asked: KeyedRequest) -> Outcome:
         """The usable reply, on disk; where the first does not read, one more request is sent."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
         stored = self._store.get([asked.key]).get(asked.key) if self._store else None
-        first = await self._kept(asked, stored or await sender.send(asked.request), stored)
+        first = await self._kept(asked, stored or await self._sender.send(asked.request), stored)
         unread = {"unparsable", *_CUT_OFF * asked.request.resample}
         unread |= {"no_logprobs"} if stored else set()  # it was kept for one that needs none
         if isinstance(first, ChatReply) or first.reason not in unread:
             return first
         cut, switch = first.reason in _CUT_OFF, self._endpoint.style == "qwen"
         request = as_sent(asked.request.repeated(cut=cut, switch=switch), self._endpoint)
-        second = await self._kept(asked, await sender.send(request), stored)
-        if isinstance(second, ChatReply) or second.reason not in {*unread, "refused"}:
-            return second
+        second = await self._kept(asked, await self._sender.send(request), stored)
         # Where a longer reply does not fit the context, the first fault is the cause.
-        failure, attempts = (first, 1) if second.reason == "refused" else (second, 2)
-        return replace(failure, attempts=attempts)
+        refused = isinstance(second, ChatFailure) and second.reason == "refused"
+        return first if refused else second
 
     async def _kept(
-        self, asked: _Asked, outcome: Outcome, stored: ChatReply[Any] | None
+        self, asked: KeyedRequest, outcome: Outcome, stored: ChatReply[Any] | None
     ) -> Outcome:
         """The reply with its value, on disk; else why there is none.
 
         Where another process stored a reply first, which reads, it is that one.
         """
-        reply = self._read(asked, outcome) if isinstance(outcome, ChatReply) else outcome
+        reply = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
         if isinstance(reply, ChatFailure):
             return reply
         if reply.cached:
@@ -325,11 +288,3 @@ class ChatClient:
             if not await asyncio.to_thread(put, asked.key, reply, template, rejected):
                 reply = self._stored([asked]).get(asked.key, reply)
         return reply
-
-
-def failure_summary(failed: Sequence[ChatFailure], total: int) -> str:
-    """How many requests of a batch failed, why, and what the first of each kind said."""
-    times = Counter(one.reason for one in failed)
-    details = {one.reason: one.detail for one in reversed(failed)}
-    parts = "; ".join(f"{reason} {n} ({details[reason]})" for reason, n in times.most_common())
-    return f"{len(failed):,} of {total:,} requests got no reply: {parts}"

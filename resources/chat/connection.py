@@ -1,16 +1,18 @@
 """What protects a key on its way, and the event loop that keeps connections open.
 
-Calls to this machine, and the key in them, never go through a proxy.
+Calls to this machine, and the key in them, never go through a proxy. No redirect is followed.
 """
 
 import asyncio
+import json
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pydantic import SecretStr
@@ -20,10 +22,9 @@ from decomposerl.errors import ConfigError, EngineError
 Result = TypeVar("Result")
 NO_KEY = "none"
 """The openai package requires a key, a local server does not."""
-Access = tuple[Sequence[str], SecretStr | None]
-"""URLs of a model's endpoints, and their key."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
+_SAID = 500  # characters of a server's complaint
 _LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for
 _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
 
@@ -39,75 +40,77 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def clean_key(key: SecretStr | None) -> SecretStr | None:
-    """The key without white space around it, None where nothing is left.
+def clean_key(key: SecretStr) -> SecretStr:
+    """The key without white space around it.
 
     Raises:
         ConfigError: no header can carry it; the message does not show it.
     """
-    value = key.get_secret_value().strip() if key is not None else ""
+    value = key.get_secret_value().strip()
     if not value.isascii() or not value.isprintable():
         raise ConfigError(
             "the endpoint's key holds a control character, or one that is not ASCII, within it; "
             "copy it again"
         )
-    return SecretStr(value) if value else None
+    return SecretStr(value)
 
 
-def without_key(text: str, key: SecretStr | None, mark: str = "[key]") -> str:
+def without_key(text: str, key: SecretStr, mark: str = "[key]") -> str:
     """The text without the key, which servers like to repeat in error messages."""
-    value = key.get_secret_value().strip() if key is not None else ""
+    value = key.get_secret_value().strip()
     if len(value) < _SHORTEST_KEY:
         return text
     return text.replace(repr(value)[1:-1], mark).replace(value, mark)
 
 
-def fetched(
-    url: str, key: str, timeout_s: float, *, direct: bool = False, posted: bytes | None = None
-) -> bytes:
-    """The body of a GET of an http(s) URL, from that host only; ``direct`` skips any proxy.
+class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
+    """A server gives no answer that can be used; ``status`` is 0 where it gives none at all."""
 
-    With ``posted``, JSON that is sent, it is a POST.
+    def __init__(self, said: str, status: int = 0) -> None:
+        """With the message and the HTTP status."""
+        super().__init__(said)
+        self.status = status
+
+    @property
+    def refused(self) -> bool:
+        """Whether it requires another key."""
+        return self.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+
+def fetched(url: str, key: str = "", timeout_s: float = 3.0, posted: object = None) -> bytes:
+    """The body of a GET of an http(s) URL; with ``posted``, sent as JSON, of a POST.
 
     Raises:
-        Moved: it redirects.
-        HTTPError: it answers with status 400 or above.
-        OSError: it does not answer, or not all within ``timeout_s``.
-        ValueError: the answer has more than ``PROBE_BYTES``.
+        NoAnswer: it cannot be reached, redirects, refuses, or answers not all within ``timeout_s``
+            or with more than ``PROBE_BYTES``; the message, without URL and key, says which.
     """
-    proxies = [urllib.request.ProxyHandler({})] if direct or is_loopback(url) else []
-    opener = urllib.request.build_opener(_Stay, *proxies)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    headers |= {"Content-Type": "application/json"} if posted is not None else {}
-    request = urllib.request.Request(url, posted, headers)  # noqa: S310 - http(s) by the caller
+    import httpx  # late: most commands call no server
+
+    method, headers = "GET" if posted is None else "POST", {"Authorization": f"Bearer {key}"}
     until, body = time.monotonic() + timeout_s, b""
-    with opener.open(request, timeout=timeout_s) as reply:
-        while part := reply.read1(PROBE_BYTES):
-            body += part
-            if len(body) > PROBE_BYTES:
-                raise ValueError(f"{url} answers more than {PROBE_BYTES:,} bytes")
-            if time.monotonic() > until:
-                raise TimeoutError(f"not all within {timeout_s:g} s")
-    return body
-
-
-class Moved(EngineError):  # noqa: N818 - the name is what happened
-    """An endpoint redirects; the message says where to, and what to do."""
-
-
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect."""
-
-    def http_error_302(self, *asked: Any) -> NoReturn:  # noqa: ANN401 - as urllib has it
-        """Raise where urllib would request the other address."""
-        request, answer, status, _, headers = asked
-        answer.close()
-        raise Moved(f"HTTP {status}: {moved(request.full_url, headers.get('location', ''))}")
-
-    http_error_301: Any = http_error_302
-    http_error_303: Any = http_error_302
-    http_error_307: Any = http_error_302
-    http_error_308: Any = http_error_302
+    try:
+        with (
+            httpx.Client(trust_env=not is_loopback(url), timeout=timeout_s) as client,
+            client.stream(method, url, json=posted, headers=headers if key else {}) as reply,
+        ):
+            status = reply.status_code
+            if reply.has_redirect_location:
+                raise NoAnswer(f"HTTP {status}: {moved(url, reply.headers['location'])}", status)
+            for part in reply.iter_bytes():
+                body += part
+                if len(body) > PROBE_BYTES:
+                    raise NoAnswer(f"answers more than {PROBE_BYTES:,} bytes", status)
+                if time.monotonic() > until:
+                    raise NoAnswer(f"does not answer all within {timeout_s:g} s")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise NoAnswer(f"does not answer: {error}") from error
+    if status < HTTPStatus.BAD_REQUEST:
+        return body
+    said = body.decode("utf-8", "replace")
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
+        said = str(json.loads(said)["error"]["message"])
+    said = without_key(f": {said}" if said else "", SecretStr(key))
+    raise NoAnswer(f"answered with status {status}{said[:_SAID]}", status)
 
 
 def moved(url: str, location: str) -> str:
@@ -132,14 +135,17 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         """Start the thread; it does not keep the process alive."""
-        self._loop = asyncio.new_event_loop()
-        self._ending, self._scheduling = False, threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._scheduling, self.closed = threading.Lock(), False
+        running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        work = self._until_closed(running)
+        self._thread = threading.Thread(target=asyncio.run, args=[work], name=name, daemon=True)
         self._thread.start()
+        self._loop, self._end = running.result()
 
-    def _run(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
+    async def _until_closed(self, running: Future[Any]) -> None:
+        end = asyncio.Event()
+        running.set_result((asyncio.get_running_loop(), end))
+        await end.wait()
 
     def run(
         self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None
@@ -167,36 +173,10 @@ class LoopThread:
         finally:
             running.cancel()
 
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed, or is being closed."""
-        return self._ending or self._loop.is_closed()
-
     def close(self) -> None:
         """Cancel what still runs and end the thread; idempotent."""
         with self._scheduling:
-            if self.closed:
-                return
-            self._ending = True
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
+            if not self.closed:
+                self.closed = True
+                self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
-
-    def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Run this and then close, without waiting: for finalizers, on any thread."""
-
-        async def ending() -> None:
-            try:
-                await last()
-            finally:
-                self._loop.stop()
-
-        if not self.closed:
-            asyncio.run_coroutine_threadsafe(ending(), self._loop)
-
-
-async def _cancel_all() -> None:
-    running = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)

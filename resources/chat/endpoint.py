@@ -7,7 +7,7 @@ when its first request needs it.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
 import polars as pl
@@ -24,7 +24,6 @@ from resources.store.resource import StoredResource
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
-    from resources.chat.engine import StoringChat
 
 
 class EndpointConfig(Endpoint, dg.Config):
@@ -66,9 +65,7 @@ def open_chat(
     closers: list[Callable[[], None]],
     *,
     find_urls: Callable[[SecretStr], Sequence[str]] | None = None,
-    find_revision: Callable[[], str] | None = None,
-    sent_as: str = "",
-    needs_logprobs: bool = True,
+    **options: Any,  # noqa: ANN401 - of ``ChatClient``
 ) -> "ChatClient":
     """The client of an endpoint's model; ``closers`` receives what closes it.
 
@@ -81,14 +78,7 @@ def open_chat(
         key = key_of(endpoint)  # first: without its key no server is started
         return find_urls(key) if find_urls else endpoint.base_url, key
 
-    client = ChatClient(
-        endpoint,
-        Path(results_dir),
-        find_access,
-        find_revision=find_revision or (lambda: endpoint.identity),
-        sent_as=sent_as,
-        needs_logprobs=needs_logprobs,
-    )
+    client = ChatClient(endpoint, Path(results_dir), find_access, **options)
     closers.append(client.close)
     return client
 
@@ -116,6 +106,6 @@ class PromptedResource(StoredResource):
         """As every request is sampled."""
         return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
 
-    def chat(self) -> "StoringChat":
+    def chat(self) -> "ChatClient":
         """The client of the model."""
         return open_chat(self.endpoint, self.results_dir, self._closers)

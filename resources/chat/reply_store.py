@@ -13,10 +13,11 @@ import json
 import sqlite3
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
@@ -32,7 +33,7 @@ from resources.store.chat_replies import (
 )
 
 REPLIES_FILE = "chat_cache.sqlite"
-_KEYS_PER_QUERY = 500
+_READ = "SELECT * FROM replies WHERE key IN (SELECT value FROM json_each(?))"
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS[1:], "digest"))
@@ -46,7 +47,7 @@ class ReplyStoreError(EngineError):
     """The file of replies cannot be read or written; a full disk, most often."""
 
 
-class ReplyStore:
+class ReplyStore(AbstractContextManager["ReplyStore"]):
     """The replies of one model revision, in a file that may hold those of many."""
 
     def __init__(self, path: Path, model: str, revision: str = "") -> None:
@@ -70,19 +71,32 @@ class ReplyStore:
         except (sqlite3.Error, OSError, EngineError) as error:
             raise ReplyStoreError(what_to_do(path, error)) from error
 
-    def __enter__(self) -> Self:
-        """The store itself."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 
     def get(self, keys: Sequence[str]) -> dict[str, ChatReply[None]]:
-        """The stored replies by key, marked ``cached``; missing keys are left out."""
-        replies: dict[str, ChatReply[None]] = {}
-        for start in range(0, len(keys), _KEYS_PER_QUERY):
-            replies.update(self._read(keys[start : start + _KEYS_PER_QUERY]))
+        """The stored replies by key, marked ``cached``; missing keys are left out.
+
+        Raises:
+            ReplyStoreError: the file cannot be read.
+        """
+        replies, wanted = dict[str, ChatReply[None]](), set(keys)
+        try:
+            with self._reading:
+                rows = self._reader.execute(_READ, [json.dumps(list(keys))]).fetchall()
+        except sqlite3.Error as error:
+            raise ReplyStoreError(what_to_do(self.path, error)) from error
+        for row in rows:
+            key = bytes(row[0]).decode("utf-8", "replace")
+            if key not in wanted:  # the index led to another row
+                raise ReplyStoreError(mark_damaged(self.path))
+            try:
+                replies[key] = _reply(row)
+            except (ValueError, TypeError, RecursionError):
+                self._damaged[key] = row[_TEXT]
+                text = f"a reply in {self.path} is damaged and asked again: {key}"
+                warnings.warn(text, DamagedReplyWarning, stacklevel=2)
         return replies
 
     def put(
@@ -119,26 +133,6 @@ class ReplyStore:
                 self._reader.close()
                 self._writer.close()
 
-    def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply[None]]]:
-        query = f"SELECT * FROM replies WHERE key IN ({','.join('?' * len(keys))})"  # noqa: S608
-        try:
-            with self._reading:
-                rows = self._reader.execute(query, keys).fetchall()
-        except sqlite3.Error as error:
-            raise ReplyStoreError(what_to_do(self.path, error)) from error
-        for row in rows:
-            key = bytes(row[0]).decode("utf-8", "replace")
-            if key not in keys:  # the index led to another row
-                raise ReplyStoreError(mark_damaged(self.path))
-            try:
-                reply = _reply(row)
-            except (ValueError, TypeError, RecursionError):
-                self._damaged[key] = row[_TEXT]
-                text = f"a reply in {self.path} is damaged and asked again: {key}"
-                warnings.warn(text, DamagedReplyWarning, stacklevel=2)
-            else:
-                yield key, reply
-
 
 def _reply(stored: Sequence[Any]) -> ChatReply[None]:
     """The reply in a row, whose texts are bytes.
@@ -161,12 +155,7 @@ def _reply(stored: Sequence[Any]) -> ChatReply[None]:
         latency_s=latency_s,
         cached=True,
         tokens=tuple(
-            Token(_checked(text), float(logprob), tuple((_checked(t), float(p)) for t, p in others))
+            Token(text, float(logprob), tuple((other, float(number)) for other, number in others))
             for text, logprob, others in (json.loads(listed) if listed else ())
         ),
     )
-
-
-def _checked(text: str) -> str:
-    text.encode()  # a lone surrogate raises ValueError
-    return text

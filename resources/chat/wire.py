@@ -2,32 +2,24 @@
 
 A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
-``read_by`` decides whether a reply, received or stored, is usable, and gives it its value.
+A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and gives it its value.
 """
 
 import hashlib
 import json
-import math
 import re
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from decomposerl.chat import (
-    ChatFailure,
-    ChatReply,
-    ChatRequest,
-    FinishReason,
-    Parse,
-    Token,
-)
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FinishReason, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
-from resources.chat.budget import estimated_tokens, plausible_tokens
 
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
+_CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
+_TOKENS_A_MESSAGE = 8
+_TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
-_DIGITS = 400  # a number with more digits is no finite float
-
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 _DATE = r"(-\d{4}-\d{2}-\d{2})?"
 # The least reasoning effort that OpenAI's reasoning models accept. Others (pro, chat and codex
@@ -37,9 +29,8 @@ _LEAST_EFFORT = {
     rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
     rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
 }
-
-
 Outcome = ChatReply[Any] | ChatFailure
+Usage = tuple[int, int, bool]
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -99,70 +90,56 @@ def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict
     ``sent_as`` is the model's name in requests. A conversation that ends with the assistant's turn
     requests its continuation, as vLLM supports it.
     """
-    sampling, style = request.sampling, endpoint.style
-    arguments: dict[str, Any] = {
-        "model": sent_as,
-        "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
-    }
-    if style == "openai":
-        arguments["max_completion_tokens"] = sampling.max_tokens
-    else:
-        arguments |= {
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-        }
-    if sampling.seed is not None:
-        arguments["seed"] = sampling.seed
-    if sampling.stop:
-        arguments["stop"] = list(sampling.stop)
-    if sampling.top_logprobs:
-        arguments |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+    sampling, own = request.sampling, endpoint.style == "openai"
+    further, effort, schema = dict[str, Any](), None, None
+    if request.documents:
+        texts = enumerate(request.documents)
+        further["documents"] = [{"doc_id": str(place), "text": text} for place, text in texts]
+        further["chat_template_kwargs"] = json.loads(request.template_arguments or "{}")
+    elif request.messages and request.messages[-1].role == "assistant":
+        further |= {"add_generation_prompt": False, "continue_final_message": True}
     if request.schema is not None:
-        schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
-        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    further = _of_template(request)
-    if request.thinking is not None and style == "openai":
-        arguments["reasoning_effort"] = effort_of(endpoint.model, thinking=request.thinking)
+        written = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
+        schema = {"type": "json_schema", "json_schema": written}
+    if request.thinking is not None and own:
+        effort = effort_of(endpoint.model, thinking=request.thinking)
     elif request.thinking is not None:
         switched = {"enable_thinking": request.thinking}
         further["chat_template_kwargs"] = further.get("chat_template_kwargs", {}) | switched
     if request.thinking_tokens is not None:
         further["thinking_token_budget"] = request.thinking_tokens  # vLLM's name
-    return arguments | ({"extra_body": further} if further else {})
+    arguments = {
+        "model": sent_as,
+        "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
+        "max_completion_tokens" if own else "max_tokens": sampling.max_tokens,
+        "temperature": None if own else sampling.temperature,
+        "top_p": None if own else sampling.top_p,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop) or None,
+        "logprobs": bool(sampling.top_logprobs) or None,
+        "top_logprobs": sampling.top_logprobs or None,
+        "response_format": schema,
+        "reasoning_effort": effort,
+        "extra_body": further or None,
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _of_template(request: ChatRequest) -> dict[str, Any]:
-    """What the model's chat template is given besides the messages, by vLLM's names."""
-    if request.documents:
-        texts = enumerate(request.documents)
-        return {
-            "documents": [{"doc_id": str(place), "text": text} for place, text in texts],
-            "chat_template_kwargs": json.loads(request.template_arguments or "{}"),
-        }
-    if request.messages and request.messages[-1].role == "assistant":
-        return {"add_generation_prompt": False, "continue_final_message": True}
-    return {}
+def read_reply(body: bytes, latency_s: float, request: ChatRequest) -> tuple[ChatReply[None], bool]:
+    """The reply in a body, and whether its usage is estimated, as where it is implausible.
 
-
-def read_reply(
-    body: bytes, latency_s: float, request: ChatRequest
-) -> tuple[ChatReply[None], str, bool]:
-    """The reply in a body, what came in place of its text, and whether its usage is estimated.
-
-    Text and model are required. A text may come in parts, an unknown finish reason becomes
-    ``other``, implausible usage is estimated, and log probabilities that are none are left out.
+    A text may come in parts, or as a refusal; an unknown finish reason becomes ``other``, and log
+    probabilities that are none are left out.
 
     Raises:
         Garbled: the body is not JSON, or lacks a required field of a chat completion.
     """
     try:
-        data = json.loads(body, parse_int=_whole)
+        data = json.loads(body)
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
-        text = _joined(message.get("content"))
-        used = plausible_tokens(data.get("usage"), request, text)
-        prompt_tokens, completion_tokens = used or estimated_tokens(request)
+        text = _joined(message.get("content")) or _text(message.get("refusal"))
+        prompt_tokens, completion_tokens, estimated = tokens_of(request, data.get("usage"), text)
         reply: ChatReply[None] = ChatReply(
             text=text,
             finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
@@ -172,35 +149,44 @@ def read_reply(
             latency_s=latency_s,
             tokens=_tokens(choice.get("logprobs")),
         )
-        instead = ""
-        if refusal := _text(message.get("refusal")):
-            instead = f"the model refused ({refusal})"
-        elif message.get("reasoning_content") or message.get("reasoning"):
-            instead = "reasoning alone came"
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, instead, used is None
+    return reply, estimated
 
 
-def failure_of(
-    reply: ChatReply[None], instead: str, request: ChatRequest, attempts: int
-) -> ChatFailure | None:
-    """Why a reply has no whole text, None where it has; ``instead`` is what came for its text."""
+def tokens_of(request: ChatRequest, reported: object = None, text: str = "") -> Usage:
+    """Tokens of prompt and reply, and whether they are estimated: the most that a call may use.
+
+    The ``usage`` that is ``reported`` for a reply with this text counts where it is plausible: a
+    prompt has from one token to one per byte and those of the template, a reply from one, if it has
+    text, to ``max_tokens``.
+    """
+    budget, messages = request.sampling.max_tokens, request.messages
+    usage = reported if isinstance(reported, dict) else {}
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if type(prompt) is int and type(completion) is int:  # True is no number of tokens
+        most = len(request.canonical("", "").encode("utf-8", "replace")) + _TEMPLATE_TOKENS
+        if 1 <= prompt <= most and bool(text) <= completion <= budget:
+            return prompt, completion, False
+    characters = sum(len(turn.content) for turn in messages)
+    estimate = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(messages)
+    return int(estimate) + 1, budget, True
+
+
+def failure_of(reply: ChatReply[None], request: ChatRequest) -> ChatFailure | None:
+    """Why a reply has no whole text, None where it has."""
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
-        ended = ""
+        content = f"no text came, but {reply.completion_tokens} tokens were used"
         if reply.finish_reason == "length":
-            ended = f" and {budget} ended: raise thinking_tokens, or the limit of its replies"
-        content = f"{instead or 'no text came'}{ended}; {reply.completion_tokens} tokens were used"
-        return ChatFailure("empty", content, attempts, reply.text)
+            content += f"; {budget} ended: raise thinking_tokens, or the limit of its replies"
+        return ChatFailure("empty", content, reply.text)
     # A request for one token with its log probabilities ends at its budget on purpose.
     one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
     if reply.finish_reason == "length" and not one_token:
-        return ChatFailure(
-            "truncated", f"{budget} ended before the reply did", attempts, reply.text
-        )
+        return ChatFailure("truncated", f"{budget} ended before the reply did", reply.text)
     return None
 
 
@@ -210,25 +196,31 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read_by(
-    parse: Parse[Any] | None, request: ChatRequest, reply: ChatReply[Any], *, needs_logprobs: bool
-) -> Outcome:
-    """The reply, received or stored, with its value; else why it is unusable."""
-    given = reply.tokens and reply.tokens[0].alternatives
-    if needs_logprobs and request.sampling.top_logprobs > 0 and not given:
-        text = "the reply carries no log probabilities of its first token"
-        return ChatFailure("no_logprobs", text, 1, reply.text, lasting=True)
-    try:
-        value = parse(reply) if parse is not None else None
-        # Every table must be able to hold what the parser returns.
-        json.dumps(value, ensure_ascii=False, default=repr).encode()
-    except UnicodeEncodeError:
-        complaint = "the reply holds half a surrogate pair, which cannot be stored"
-    except (ValueError, RecursionError) as error:  # the latter from deep nesting
-        complaint = as_utf8(str(error)) or type(error).__name__
-    else:
-        return replace(reply, value=value)
-    return ChatFailure("unparsable", complaint, 1, reply.text)
+class KeyedRequest(NamedTuple):
+    """A request as it is sent, by the key of its reply, and what decides on a reply to it."""
+
+    key: str
+    request: ChatRequest
+    parse: Parse[Any] | None
+    needs_logprobs: bool
+
+    def read(self, reply: ChatReply[Any]) -> Outcome:
+        """The reply, received or stored, with its value; else why it is unusable."""
+        given = reply.tokens and reply.tokens[0].alternatives
+        if self.needs_logprobs and self.request.sampling.top_logprobs > 0 and not given:
+            text = "the reply carries no log probabilities of its first token"
+            return ChatFailure("no_logprobs", text, reply.text, lasting=True)
+        try:
+            value = self.parse(reply) if self.parse is not None else None
+            # Every table must be able to hold what the parser returns.
+            json.dumps(value, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            complaint = "the reply holds half a surrogate pair, which cannot be stored"
+        except (ValueError, RecursionError) as error:  # the latter from deep nesting
+            complaint = as_utf8(str(error)) or type(error).__name__
+        else:
+            return replace(reply, value=value)
+        return ChatFailure("unparsable", complaint, reply.text)
 
 
 def as_utf8(text: str) -> str:
@@ -272,8 +264,3 @@ def _joined(content: Any) -> str:  # noqa: ANN401 - JSON
         return _text(content)
     parts = [part if isinstance(part, dict) else {"text": part} for part in content]
     return "".join(_text(part.get("text")) for part in parts if part.get("type") in {None, "text"})
-
-
-def _whole(digits: str) -> float:
-    """An integer; infinite where it has too many digits, so that parsing does not fail."""
-    return int(digits) if len(digits) < _DIGITS else math.copysign(math.inf, float(digits[:2]))

@@ -7,11 +7,11 @@ answers, never for a wrong key, an outage or a spent budget (``resources.chat.en
 from collections.abc import Sequence
 from dataclasses import replace
 
-from decomposerl.chat import ChatFailure, ChatRequest, Sampling
+from decomposerl.chat import Chat, ChatFailure, ChatRequest, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.silver import read_questions, silver_request
 from decomposerl.prompts.template import PromptFile
-from resources.chat.engine import ChatEngine, StoringChat
+from resources.chat.engine import ChatEngine
 from resources.store.prompts import AGAIN, load_prompt
 from resources.store.stored_engine import Pair
 
@@ -26,7 +26,7 @@ class ChatDecomposer(ChatEngine[Pair]):
 
     def __init__(  # noqa: PLR0913 - each is a setting of the stage
         self,
-        chat: StoringChat,
+        chat: Chat,
         prompt: PromptFile,
         sampling: Sampling,
         *,

@@ -15,8 +15,8 @@ import binascii
 import hashlib
 import json
 import math
-import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,12 +42,12 @@ _WIDEST = 8_192  # numbers a vector where the settings do not say
 
 @dataclass(frozen=True)
 class HostedEmbedder:
-    r"""An ``Embedder`` over HTTP; the client is created with the first text.
+    r"""An ``Embedder`` over HTTP; nothing is opened without a text.
 
     ``base_url`` ends in ``/v1``; ``key`` may be a function. ``revision`` is of the weights behind
     your own endpoint. ``dimensions`` requests shorter vectors (0: as they are, equally wide within
     a call). ``instruction`` precedes every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch
-    has at most ``batch_items`` texts, about ``batch_tokens`` tokens; at most ``in_flight`` at once.
+    has up to ``batch_items`` texts and about ``batch_tokens`` tokens, ``in_flight`` go out at once.
     """
 
     base_url: str
@@ -96,8 +96,8 @@ class HostedEmbedder:
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
         batches = list(self._batches([self.instruction + text for text in texts]))
-        loop, client = self._client
-        came, failed = loop.run(self._all(client, batches))
+        with closing(LoopThread("embeddings")) as loop:
+            came, failed = loop.run(self._all(batches))
         widths = sorted({part.shape[1] for part in came.values()})
         if len(widths) > 1:
             raise EngineError(f"{self.model} answers vectors of {widths} numbers, not of one size")
@@ -106,7 +106,7 @@ class HostedEmbedder:
         return np.concatenate(list(came.values()))
 
     async def _all(
-        self, client: "AsyncOpenAI", batches: Sequence[list[str]]
+        self, batches: Sequence[list[str]]
     ) -> tuple[dict[int, NDArray[np.float32]], Exception | None]:
         """The vectors of each batch that was answered, in order, and the first failure."""
         came: dict[int, NDArray[np.float32]] = {}
@@ -122,7 +122,8 @@ class HostedEmbedder:
                 if failed:
                     return
 
-        await asyncio.gather(*(work() for _ in range(min(self.in_flight, len(batches)))))
+        async with self._client() as client:
+            await asyncio.gather(*(work() for _ in range(min(self.in_flight, len(batches)))))
         return dict(sorted(came.items())), next(iter(failed), None)
 
     def _stopped(
@@ -156,9 +157,9 @@ class HostedEmbedder:
         try:
             reply = await self._sent(client, batch)
         except Exception as error:  # noqa: BLE001 - a reply may raise anything
-            from resources.chat.calls import said_by
+            from resources.chat.calls import failure_from
 
-            message = without_key(said_by(error), self._key, "***")[:_SAID]
+            message = without_key(failure_from(error).detail, self._key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
@@ -221,17 +222,12 @@ class HostedEmbedder:
     def _key(self) -> SecretStr:
         return self.key if isinstance(self.key, SecretStr) else self.key()
 
-    @cached_property
-    def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
-        """Connections and the thread they belong to; closed with this object."""
+    def _client(self) -> "AsyncOpenAI":
         from resources.chat.calls import openai_client
 
-        key = clean_key(self._key)
         most = _FRAME_BYTES + self.batch_items * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER
-        client = openai_client(self.base_url, key, most, self.retries, self.timeout_s)
-        loop = LoopThread("embeddings")
-        weakref.finalize(self, loop.end_after, client.close)
-        return loop, client
+        key = clean_key(self._key)
+        return openai_client(self.base_url, key, most, self.retries, self.timeout_s)
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it

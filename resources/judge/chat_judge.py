@@ -5,9 +5,10 @@ does so); a call that the endpoint failed is made once more at the end of the ba
 fails twice has no value: it is never read as a 0. Failures are counted by reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
+from decomposerl.chat import Chat, ChatFailure, ChatRequest, Parse
 from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
 from decomposerl.prompts.judge import (
     AGAIN,
@@ -20,7 +21,7 @@ from decomposerl.prompts.judge import (
 )
 from decomposerl.prompts.template import PromptFile
 from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
-from resources.chat.engine import ChatEngine, StoringChat
+from resources.chat.engine import ChatEngine
 from resources.store.prompts import load_prompt
 
 _DIGEST_DIGITS = 12
@@ -50,7 +51,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def __init__(
         self,
-        chat: StoringChat,
+        chat: Chat,
         prompts: Mapping[str, PromptFile],
         settings: JudgeSettings | None = None,
         *,
@@ -105,7 +106,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         rulings = self._round(calls)
         failed = {call: why for call, one in rulings.items() if (why := one.failure) in _PASSING}
         if failed:
-            self._policy.forget([*failed.values()])
+            self.failures -= Counter(failed.values())
             rulings |= self._round([*failed])
         return [rulings[call] for call in calls]
 
@@ -120,8 +121,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         """
         requests = [self._request(call) for call in calls]
         prompts = ["\n\n".join(turn.content for turn in one.messages) for one in requests]
-        replies: list[ChatReply[object] | None] = self._chat.recall(requests)
-        both = zip(prompts, replies, strict=True)
+        both = zip(prompts, self._chat.recall(requests), strict=True)
         return [("", "") if reply is None else (prompt, reply.text) for prompt, reply in both]
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:

@@ -6,8 +6,6 @@ of a finding.
 """
 
 import json
-import urllib.error
-from http.client import HTTPException
 
 from packaging.specifiers import SpecifierSet
 from pydantic import SecretStr
@@ -18,12 +16,11 @@ from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import fetched
 from resources.vllm.process import MINIMUM, server_version_problem
 
-_TIMEOUT_S = 3.0
 _LISTED = 5
 VLLM_RANGE = SpecifierSet(f">={MINIMUM},<=0.31")
 """From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 _VLLM_WHY = f"CVE-2026-27893 and CVE-2026-22807 below {MINIMUM}, TRL accepts none above 0.31"
-_MALFORMED = (HTTPException, ValueError, KeyError, TypeError, IndexError, RecursionError)
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, RecursionError)
 
 
 def endpoint(
@@ -33,7 +30,7 @@ def endpoint(
     what = f"{url} for {model}" if model else url
     absent: State = "missing" if required else "note"
     try:
-        models = json.loads(_read(f"{url}/models", value.get_secret_value()))["data"]
+        models = json.loads(fetched(f"{url}/models", value.get_secret_value()))["data"]
         served = [str(one["id"]) for one in models]
         problem = server_version_problem(url.removesuffix("/v1"), models, value.get_secret_value())
     except EngineError as error:
@@ -55,7 +52,7 @@ def endpoint(
 def served_context(url: str, model: str, value: SecretStr) -> int | None:
     """``max_model_len`` in tokens, as vLLM lists it; None where the endpoint does not say."""
     try:
-        answer = json.loads(_read(f"{url}/models", value.get_secret_value()))
+        answer = json.loads(fetched(f"{url}/models", value.get_secret_value()))
         lengths = [one.get("max_model_len") for one in answer["data"] if one["id"] == model]
     except (EngineError, AttributeError, *_MALFORMED):
         return None
@@ -82,36 +79,21 @@ def sampler(url: str, model: str, tokens: int, fix: str) -> ReadinessCheck:
 
 
 def _sampler_problem(url: str, model: str, tokens: int) -> str:
-    _read(f"{url}/health")
-    found = vllm_check(str(json.loads(_read(f"{url}/version"))["version"]))
+    fetched(f"{url}/health")
+    found = vllm_check(str(json.loads(fetched(f"{url}/version"))["version"]))
     if found.state != "ok":
         return f"vLLM {found.said}"
-    card = json.loads(_read(f"{url}/v1/models"))["data"][0]
+    card = json.loads(fetched(f"{url}/v1/models"))["data"][0]
     if model and model not in {card["id"], card.get("root")}:
         return f"serves {card['id']}, not the model"
     limit = card.get("max_model_len") or tokens
     if limit < tokens:
         return f"reads {limit:,} tokens; prompt and completion may have {tokens:,}"
     try:
-        _read(f"{url}/get_world_size")
+        fetched(f"{url}/get_world_size")
     except EngineError:
         return "cannot receive weights: it was started without VLLM_SERVER_DEV_MODE=1"
     return ""
-
-
-def _read(url: str, key: str = "") -> bytes:
-    """The body of a GET.
-
-    Raises:
-        EngineError: none came; the message says why.
-    """
-    try:
-        return fetched(url, key, _TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise EngineError(f"answered with status {error.code}") from error
-    except OSError as error:
-        raise EngineError(f"does not answer: {getattr(error, 'reason', error)}") from error
 
 
 def vllm_check(installed: str | None) -> ReadinessCheck:

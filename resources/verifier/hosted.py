@@ -15,13 +15,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling, Value
+from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Sampling, Value
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.template import inline_prompt
 from decomposerl.prompts.verifier import MINICHECK_SAMPLING, TOP_LOGPROBS, VerifierForm
-from resources.chat.engine import ChatEngine, StoringChat
+from resources.chat.engine import ChatEngine
 from resources.hub.locks import Pin
 from resources.verifier.chunks import (
     BYTES,
@@ -69,7 +69,7 @@ class HostedVerifier(ChatEngine[Pair]):
 
     def __init__(  # noqa: PLR0913 - each is a setting of the stage or of an entry
         self,
-        chat: StoringChat,
+        chat: Chat,
         form: FormSource = own_form,
         *,
         claim_split: ClaimSplit = "whole",
@@ -126,7 +126,7 @@ class HostedVerifier(ChatEngine[Pair]):
         missing = int(np.isnan(scores).sum())
         if missing:
             reasons = ", ".join(
-                f"{name} {times}: {self._policy.examples[name]}"
+                f"{name} {times}: {self.examples[name]}"
                 for name, times in sorted(self.failures.items())
             )
             text = (
@@ -212,7 +212,7 @@ class HostedVerifier(ChatEngine[Pair]):
 
 def entry_verifier(
     entry: SystemEntry,
-    open_client: Callable[..., StoringChat],
+    open_client: Callable[..., Chat],
     pin: Pin,
     prompts_dir: str,
     *,

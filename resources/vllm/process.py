@@ -23,20 +23,16 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.error
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
 from packaging.version import InvalidVersion, Version
-from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.extras import install_command
-from resources.chat.connection import fetched, without_key
+from resources.chat.connection import NoAnswer, fetched
 from resources.process.child import end_watched, start_watched
 
 HOST, MINIMUM = "127.0.0.1", "0.22"
@@ -44,7 +40,7 @@ KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY")
 """Never passed on: vLLM would require the first; the others belong to other servers."""
 Parsed = TypeVar("Parsed")
 Model = Mapping[str, Any]
-_MALFORMED = (HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-code"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OF_ENV = re.compile(r"-|[A-Za-z_]\w*=")
@@ -52,8 +48,7 @@ _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _POLL_S, _ANSWER_S, _VERSION_S = 0.2, 3.0, 20.0
 _DEATH_S = 1.0  # a server's connections end before the watchdog notices
 _WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
-_REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-_TAIL_BYTES, _TAIL_LINES, _SAID_BYTES = 8_192, 20, 2_000
+_TAIL_BYTES, _TAIL_LINES = 8_192, 20
 
 
 def runs_remote_code(words: Sequence[str]) -> bool:
@@ -232,15 +227,6 @@ class SharedServer:
         return True
 
 
-class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
-    """A server does not answer as it should; ``refused``: it requires another key."""
-
-    def __init__(self, said: str, *, refused: bool = False) -> None:
-        """With the message."""
-        super().__init__(said)
-        self.refused = refused
-
-
 def answer(
     url: str,
     parse: Callable[[bytes], Parsed],
@@ -251,22 +237,12 @@ def answer(
     """What a server answers to a GET, or to a POST of ``body`` as JSON.
 
     Raises:
-        NoAnswer: it cannot be reached, refuses, or ``parse`` cannot read what it says.
-        EngineError: it redirects.
+        NoAnswer: as ``fetched``, or ``parse`` cannot read what it says.
     """
-    posted = None if body is None else json.dumps(body).encode()
     try:
-        return parse(fetched(url, key, timeout_s, posted=posted))
-    except urllib.error.HTTPError as error:
-        said = ""
-        with error, contextlib.suppress(OSError, *_MALFORMED):
-            said = error.read(_SAID_BYTES).decode("utf-8", "replace")
-            said = str(json.loads(said)["error"]["message"])
-        said = without_key(f": {said}" if said else "", SecretStr(key))
-        status = f"{url} answers status {error.code}{said}"
-        raise NoAnswer(status, refused=error.code in _REFUSED) from error
-    except OSError as error:  # urllib's other errors
-        raise NoAnswer(f"{url}: {getattr(error, 'reason', error)}") from error
+        return parse(fetched(url, key, timeout_s, body))
+    except NoAnswer as error:
+        raise NoAnswer(f"{url} {error}", error.status) from error
     except _MALFORMED as error:
         raise NoAnswer(f"{url} answers what cannot be read ({type(error).__name__})") from error
 

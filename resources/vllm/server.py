@@ -19,11 +19,10 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import EngineError
-from resources.chat.connection import Moved
+from resources.chat.connection import NoAnswer
 from resources.hub.adapters import first_tensors
 from resources.vllm.process import (
     Model,
-    NoAnswer,
     ServerCommand,
     answer,
     models_in,
@@ -168,7 +167,7 @@ def refuse_short_context(url: str, model: str, context: int, key: SecretStr, set
     Raises:
         EngineError: it reads fewer; the message has both ways out.
     """
-    with suppress(NoAnswer, Moved):
+    with suppress(NoAnswer):
         for one in _models(url, key) if context else ():
             length = one.get("max_model_len")
             if model in {one["id"], one.get("root")} and length and int(length) < context:

@@ -61,15 +61,14 @@ def parsed(text: str, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
     try:
         return replace(plain, value=parse(plain) if parse else None)
     except ValueError as error:
-        return ChatFailure("unparsable", str(error), 2, text)
+        return ChatFailure("unparsable", str(error), text)
 
 
 class NothingStored:
     """What a chat with an empty store answers; base of hand-written chats."""
 
-    def recall(self, requests: Sequence[ChatRequest], parse: object = None) -> list[None]:
+    def recall(self, requests: Sequence[ChatRequest]) -> list[None]:
         """None for each request."""
-        assert parse is not None
         return [None] * len(requests)
 
     def details(self) -> dict[str, int | float | str]:

@@ -27,9 +27,7 @@ def client(
     """A client of the server at ``url``; two retries of a call."""
     own = {"retries": 2} | {name: changes.pop(name) for name in OF_CLIENT if name in changes}
     chosen = settings(url, **changes)
-    return ChatClient(
-        chosen, data, lambda: (chosen.base_url, SecretStr(key) if key else None), **own
-    )
+    return ChatClient(chosen, data, lambda: (chosen.base_url, SecretStr(key)), **own)
 
 
 @contextmanager

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 import fault_server as server
 from chat_parts import MODEL, request, settings
 from chat_served import client, reasons, served_chat
-from decomposerl.chat import ChatFailure, ChatReply, Price, Sampling
+from decomposerl.chat import ChatFailure, ChatReply, Sampling
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, Counts, estimated_tokens
-from resources.chat.calls import DOWN_AFTER
+from resources.chat.calls import DOWN_AFTER, Budget, Counts
 from resources.chat.client import ChatClient
+from resources.chat.wire import tokens_of
 from strategies import law
 
-ESTIMATE = estimated_tokens(request(1))
-ALL = sum(ESTIMATE)
+ESTIMATE = tokens_of(request(1))
+ALL = sum(ESTIMATE[:2])
 PRICED = {"prompt_price": 1, "completion_price": 1}
 QUOTA = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
 
@@ -74,7 +74,7 @@ def test_an_endpoint_that_fails_everything_is_given_up(fault: Answer, lasting: b
         assert chat.counts["calls"] == len(served.asked)
     last = outcomes[-1]
     assert isinstance(last, ChatFailure)
-    assert ("circuit_open", 0, lasting) == (last.reason, last.attempts, last.lasting)
+    assert ("circuit_open", lasting) == (last.reason, last.lasting)
     assert any(said in last.detail for said in ("HTTP 500", "HTTP 401", "another"))
 
 
@@ -110,7 +110,7 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
             assert chat.counts["calls"] == len(served.asked) == reasons(outcomes).count(None)
             assert 5 <= len(served.asked) <= 6
             assert 20 - len(served.asked) == reasons(outcomes).count("budget")
-            assert spent(chat) / 1e6 == pytest.approx(chat.counts["money_usd"])
+            assert spent(chat) / 1e6 == pytest.approx(chat.details()["chat money_usd"])
         with client(served.url, tmp_path) as chat:
             assert [None] * 20 == reasons(chat.complete(many))
         assert 20 == len(served.asked)
@@ -129,10 +129,10 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
         budget = Budget(settings(tokens=ceiling), counts)
 
         async def one(estimate: int, share: float) -> None:
-            if await budget.reserve((0, estimate)):
+            if await budget.reserve((0, estimate, True)):
                 await asyncio.sleep(0)
-                budget.spend((0, int(estimate * share)), estimated=False)
-                budget.release((0, estimate))
+                counts.add(completion_tokens=int(estimate * share))
+                budget.settle((0, estimate, True))
 
         await asyncio.gather(*(one(*call) for call in calls))
 
@@ -157,18 +157,15 @@ def test_a_reservation_costs_the_same_however_many_there_are():
 def test_an_estimate_counts_prompt_and_budget():
     """Characters make the prompt's tokens, the token budget bounds the reply's."""
     one = request(1, sampling=Sampling(max_tokens=70))
-    prompt, completion = estimated_tokens(one)
+    prompt, completion, _ = tokens_of(one)
     assert 70 == completion
     assert prompt > len(one.messages[0].content) / 4
 
 
 def test_money_needs_a_price_and_a_ceiling_names_itself():
-    """A ceiling in money would never stop a run whose costs are no number of 0 or more."""
+    """A ceiling in money would never stop a run whose costs nobody knows."""
     with pytest.raises(ConfigError, match=f"'{MODEL}'"):
         client("http://a/v1", dollars=1.0)
-    for dollars in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match="price"):
-            Price(prompt=dollars)
     with served_chat(calls=1) as (_, chat):
         _, failure = chat.complete([request(1), request(2)])
     assert isinstance(failure, ChatFailure)
@@ -218,7 +215,7 @@ def test_a_released_reservation_lets_another_go():
         assert await budget.reserve(ESTIMATE)
         second = asyncio.create_task(budget.reserve(ESTIMATE))
         await asyncio.sleep(0)
-        budget.release(ESTIMATE)
+        budget.settle(ESTIMATE)
         return await second
 
     assert asyncio.run(spend())

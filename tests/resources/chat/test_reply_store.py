@@ -22,6 +22,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 import chat_child
 import fault_server as server
@@ -233,10 +234,10 @@ def test_closing_does_not_wait_for_a_server_that_starts(tmp_path: Path):
     """A client that is closed while its server starts is closed at once, and sends nothing."""
     starting, started = threading.Event(), threading.Event()
 
-    def access() -> tuple[tuple[str, ...], None]:
+    def access() -> tuple[tuple[str, ...], SecretStr]:
         starting.set()
         assert started.wait(30)
-        return ("http://127.0.0.1:9",), None
+        return ("http://127.0.0.1:9",), SecretStr("")
 
     with ThreadPoolExecutor(1) as pool:
         chat = ChatClient(settings(), tmp_path, find_access=access)

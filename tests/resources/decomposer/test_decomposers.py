@@ -46,7 +46,7 @@ PROMPT = load_prompt("silver")
 SCRIPT: dict[str, str | ChatFailure] = {
     "first claim": '{"questions": ["Who?", " When  was it?"]}',
     "second claim": "I would ask who.",
-    "third claim": ChatFailure("timeout", "60 s passed", 3),
+    "third claim": ChatFailure("timeout", "60 s passed"),
     "fourth claim": "<questions></questions>",
 }
 
@@ -76,9 +76,9 @@ def test_the_engine_names_whatever_changes_an_answer():
 
 
 WELL = '{"questions": ["Who?"]}'
-KEY_FAULT = ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True)
-GIVEN_UP = ChatFailure("circuit_open", "no endpoint: HTTP 401: wrong key", 0, lasting=True)
-SPENT = ChatFailure("budget", "ceiling of 10.00 US dollars", 0)
+KEY_FAULT = ChatFailure("refused", "HTTP 401: wrong key", lasting=True)
+GIVEN_UP = ChatFailure("circuit_open", "no endpoint: HTTP 401: wrong key", lasting=True)
+SPENT = ChatFailure("budget", "ceiling of 10.00 US dollars")
 
 
 def asked(outcomes: Sequence[str | ChatFailure], **chosen: Any) -> list[list[str] | None]:  # noqa: ANN401 - any setting
@@ -91,8 +91,8 @@ def asked(outcomes: Sequence[str | ChatFailure], **chosen: Any) -> list[list[str
 STOPS: dict[str, tuple[list[str | ChatFailure], str]] = {
     "key": ([KEY_FAULT], "refused: HTTP 401: wrong key"),
     "key in the middle": ([WELL] * 98 + [KEY_FAULT, GIVEN_UP], "refused: HTTP 401: wrong key"),
-    "model": ([ChatFailure("wrong_model", "serves 'b'", 1, lasting=True)], "wrong_model: .*'b'"),
-    "outage": ([ChatFailure("transport", "nobody", 3)] * 9, "not one of 9 .*nobody"),
+    "model": ([ChatFailure("wrong_model", "serves 'b'", lasting=True)], "wrong_model: .*'b'"),
+    "outage": ([ChatFailure("transport", "nobody")] * 9, "not one of 9 .*nobody"),
     "money": ([WELL] * 99 + [SPENT], "ceiling of 10.00 US dollars"),
 }
 
@@ -108,7 +108,7 @@ def test_what_no_other_claim_can_mend_stops_the_stage(outcomes: list[str | ChatF
 @pytest.mark.parametrize("reason", ["unparsable", "timeout", "refused", "truncated"])
 def test_too_many_claims_without_an_answer_stop_the_stage(reason: FailureReason):
     """Five of a hundred may stay unanswered, six not; the message says why, and how many."""
-    fault = ChatFailure(reason, "said so", 2)
+    fault = ChatFailure(reason, "said so")
     assert 5 == asked([WELL] * 95 + [fault] * 5).count(None)
     with pytest.raises(EngineError, match=f"6 of 100 .*0.05 .*{reason} 6 .*said so"):
         asked([WELL] * 94 + [fault] * 6)

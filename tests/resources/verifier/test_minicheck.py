@@ -89,7 +89,7 @@ class ScriptedChat(NothingStored):
         try:
             return replace(replying(found), value=parse(replying(found)))
         except ValueError as error:
-            return ChatFailure("unparsable", str(error), 2)
+            return ChatFailure("unparsable", str(error))
 
 
 def scores(verifier: HostedVerifier, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -97,7 +97,7 @@ def scores(verifier: HostedVerifier, pairs: Sequence[tuple[str, str]]) -> list[f
     return [one.probability for one in verifier.answers(pairs)]
 
 
-TIMEOUT = ChatFailure("timeout", "too slow", 3)
+TIMEOUT = ChatFailure("timeout", "too slow")
 SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 0.1)]
 
 
@@ -255,7 +255,7 @@ def test_engine_names_keep_apart_whatever_decides():
         verifiers[2].support_probability([("e", "c")])
 
 
-NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", 1, "Yes", lasting=True)
+NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", "Yes", lasting=True)
 
 
 def test_only_the_first_question_is_asked_alone():
@@ -287,8 +287,8 @@ def test_only_the_first_question_is_asked_alone():
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
-        (ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True), "HTTP 401: wrong key"),
-        (ChatFailure("budget", "ceiling of 5 calls", 0), "ceiling of 5 calls"),
+        (ChatFailure("refused", "HTTP 401: wrong key", lasting=True), "HTTP 401: wrong key"),
+        (ChatFailure("budget", "ceiling of 5 calls"), "ceiling of 5 calls"),
         (TIMEOUT, "too slow"),
     ],
 )
