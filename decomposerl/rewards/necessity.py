@@ -20,14 +20,7 @@ reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
 from decomposerl.rewards.readings import grounded, left_open, matches, others, verdicts
-from decomposerl.rewards.reward import (
-    QuestionResult,
-    RewardCase,
-    RewardResult,
-    by_case,
-    mean,
-    of_questions,
-)
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult, by_case, mean
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionResult(None, "failed")
@@ -59,7 +52,7 @@ def necessity(case: RewardCase, settings: RewardSettings) -> RewardResult:
             for place, without in enumerate(left)
         ]
     questions = tuple(map(_paid, found, grounded(case, settings)))
-    return of_questions(questions, min if settings.necessity == "min" else mean)
+    return RewardResult.of(questions, min if settings.necessity == "min" else mean)
 
 
 def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noqa: FBT001 - a ruling

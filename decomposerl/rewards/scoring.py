@@ -10,7 +10,7 @@ still count. An absent reward (no label, no n*) is absent for the whole group.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -51,9 +51,9 @@ class RewardedBatch:
 
     cases: tuple[RewardCase, ...] = field(compare=False)
     weights: Mapping[str, float]
-    results: Mapping[str, tuple[RewardResult, ...]]
-    counted: Mapping[str, tuple[RewardValue, ...]]
-    totals: tuple[float | None, ...]
+    results: Mapping[str, Sequence[RewardResult]]
+    counted: Mapping[str, Sequence[RewardValue]]
+    totals: Sequence[float | None]
     judge_calls: pl.DataFrame = field(default_factory=JUDGE_CALLS.empty, compare=False)
 
     def failure_rate(self, name: str) -> float:
@@ -307,27 +307,30 @@ def reward_batch(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
             case's vectors are not of its trace.
     """
-    groups = _groups(cases)
     active = active_rewards(settings, rewards)
-    results: dict[str, tuple[RewardResult, ...]] = {}
-    for reward in active:
-        found = [reward.compute([cases[place] for place in group], settings) for group in groups]
-        placed = dict(zip(chain(*groups), chain(*found), strict=True))
-        results[reward.name] = tuple(placed[place] for place in range(len(cases)))
-    for name, column in results.items():
-        failed = next((at for at, result in enumerate(column) if result.state == "failed"), None)
-        if settings.failures == "raise" and failed is not None:
-            rollout = cases[failed].rollout
-            where = f"rollout {rollout.number} of '{rollout.group}'"
-            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
-    counted = {name: _counted(column, groups) for name, column in results.items()}
+    absent = RewardResult(None, "absent")
+    results = {reward.name: [absent] * len(cases) for reward in active}
+    counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}
+    for group in _groups(cases):
+        members = [cases[place] for place in group]
+        for reward in active:
+            column = reward.compute(members, settings)
+            places = list(zip(group, column, strict=True))
+            failed = [place for place, result in places if result.state == "failed"]
+            if failed and settings.failures == "raise":
+                rollout = cases[failed[0]].rollout
+                where = f"rollout {rollout.number} of '{rollout.group}'"
+                raise RewardError(f"reward '{reward.name}' lacks a ruling for {where}")
+            for place, result in places:
+                results[reward.name][place] = result
+                counted[reward.name][place] = None if failed else result.value
     totals = []
     for place in range(len(cases)):
         values = [(reward.weight, counted[reward.name][place]) for reward in active]
         terms = [weight * value for weight, value in values if value is not None]
         totals.append(sum(terms) if terms else None)
     weights = {reward.name: reward.weight for reward in active}
-    return RewardedBatch(tuple(cases), weights, results, counted, tuple(totals))
+    return RewardedBatch(tuple(cases), weights, results, counted, totals)
 
 
 def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
@@ -341,12 +344,3 @@ def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
                 f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
             )
     return list(groups.values())
-
-
-def _counted(
-    results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
-) -> tuple[RewardValue, ...]:
-    """What a reward adds for each case: nothing in a group where it failed for one."""
-    failed = [any(results[place].state == "failed" for place in group) for group in groups]
-    lost = set(chain.from_iterable(compress(groups, failed)))
-    return tuple(None if at in lost else result.value for at, result in enumerate(results))

@@ -50,7 +50,7 @@ THINK, WHO, WHEN = "<think>a</think>", "<question>Who?</question>", "<question>W
 ONE, TWO = f"{WHO}<answer>Ilva.</answer>", f"{WHEN}<answer>1921.</answer>"
 END = "<verification>Supported</verification>"
 GOOD = f"{THINK}{ONE}{THINK}{TWO}{THINK}{END}"
-OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name, _ in CONDITIONS)
+OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name in CONDITIONS)
 
 
 FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -80,8 +80,8 @@ FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
     ((VERDICT, LABEL, TAGS), GOOD.removesuffix("</verification>")),
     ((ANSWERED, PAIRS, VERDICT, LABEL), f"{THINK}{ONE}{THINK}{WHEN}"),
     ((ASKS, ANSWERED, THOUGHT, PAIRS), THINK + END),
-    (tuple(name for name, _ in CONDITIONS), "The claim is supported."),
-    (tuple(name for name, _ in CONDITIONS), ""),
+    (tuple(name for name in CONDITIONS), "The claim is supported."),
+    (tuple(name for name in CONDITIONS), ""),
 )
 
 
@@ -94,7 +94,7 @@ def formats(text: str, settings: RewardSettings) -> list[float | None]:
 def test_format_conditions():
     """Each condition falls alone, those that hang together fall together; each is an eighth."""
     for broken, text in FORMATS:
-        expected = tuple(name for name, _ in CONDITIONS if name not in broken)
+        expected = tuple(name for name in CONDITIONS if name not in broken)
         assert expected == conditions_met(parse_trace(text)), text
         assert [(8 - len(broken)) / 8] == formats(text, PLAIN)
 

@@ -45,7 +45,7 @@ from resources.training.rollout_log import RolloutLog
 from training_parts import BLOCKS, EXPERIMENT, FailingJudge, held_out_file, run_of
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
-JUDGED = [reward.name for reward in REWARDS if reward.judged]
+JUDGED = [reward.name for reward in REWARDS if reward.judge_roles]
 THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, _ = BLOCKS
 GOOD = (THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED)
 
