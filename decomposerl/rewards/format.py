@@ -1,10 +1,15 @@
-"""Format: the share of structural conditions that a trace meets (paper, section 3.2, (1)).
+"""Format, verification and question count: what a trace earns without a judge.
 
-    R_fmt = (conditions met) / (number of conditions)
+    R_fmt = (conditions met) / (number of conditions)         (paper, section 3.2, (1))
+    R_ver = 1 if the trace's verdict is the label, else 0     (2)
+    R_qc = max(0, 1 - |n / n* - 1|)                           (3)
 
-The paper names three conditions; the list below spells them out in eight. All count alike.
-``format = literal`` counts the three: well-formed XML, questions and answers in turn, a valid final
-verdict.
+The paper names three conditions of the format; the list below spells them out in eight. All count
+alike. ``format = literal`` counts the three: well-formed XML, questions and answers in turn, a
+valid final verdict. n is the number of complete question-answer pairs, n* that of silver
+sub-questions: the kernel peaks at n = n* and is 0 from n = 2 n* on. A trace without a verdict, or
+with two different ones, gets 0. Where label or n* is unknown the reward is absent (null, not 0) for
+the whole group.
 """
 
 from collections.abc import Mapping
@@ -52,3 +57,27 @@ def conditions_met(
     for fault in trace.faults:
         wrong |= {fault.kind, f"{fault.kind} {fault.detail}"}
     return tuple(name for name, excluded in conditions.items() if wrong.isdisjoint(excluded))
+
+
+@by_case
+def verification(case: RewardCase, _settings: RewardSettings) -> RewardResult:
+    """1 or 0 where the claim has a label, else absent."""
+    rollout = case.rollout
+    if rollout.label is None:
+        return RewardResult(None, "absent")
+    return RewardResult(float(rollout.trace.verdict == rollout.label))
+
+
+@by_case
+def question_count(case: RewardCase, _settings: RewardSettings) -> RewardResult:
+    """0..1 where n* is known, else absent.
+
+    Raises:
+        ValueError: n* is below 1.
+    """
+    asked, wanted = len(case.rollout.trace.cycles), case.rollout.n_star
+    if wanted is None:
+        return RewardResult(None, "absent")
+    if wanted < 1:
+        raise ValueError(f"n* is {wanted}; a claim has at least one silver sub-question")
+    return RewardResult(max(0.0, 1.0 - abs(asked / wanted - 1.0)))

@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
-from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
+from decomposerl.rewards.format import (
+    CONDITIONS,
+    conditions_met,
+    format_reward,
+    question_count,
+    verification,
+)
 from decomposerl.rewards.joint import joint
-from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.readings import asks_about_part, restates

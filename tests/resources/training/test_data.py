@@ -199,7 +199,7 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=3))
     scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, 40)
     rewards = scorer.training(0, batch)
-    assert (None,) * 6 == rewards["verification"]
+    assert [None] * 6 == rewards["verification"]
     assert [None] * 3 == list(rewards["joint"][:3])
     assert None not in rewards["coverage"]
     refusing = replace(recipe, rewards=RewardSettings(failures="raise"))
