@@ -42,33 +42,27 @@ def read_ruling(reply: str, form: Form, *, structured: bool = False) -> RulingVa
     Raises:
         ValueError: the reply states no ruling, or two, or goes on with another one.
     """
-    ruling = _ruling(reply, form, structured=structured)
-    value: RulingValue = ruling if form == "criteria" else ruling[0]
-    return value
-
-
-def _ruling(reply: str, kind: Form, *, structured: bool) -> tuple[Any, ...]:
-    """The value of each field."""
     text = _FORMS["thought"].sub("", reply, count=1).strip()
     text = _FORMS["last_token"].sub("", text).rstrip()
     data, behind = _FORMS["opened_before"].sub("", text, count=1).strip(), ""
     if fenced := _FORMS["fenced"].fullmatch(data):
         data, behind = fenced["json"].strip(), fenced["remark"].strip()
     if structured or (data.startswith("{") and not _FORMS["any_answer"].search(reply)):
-        ruling = tuple(_value(word, kind) for word in _object_fields(data, _FIELDS[kind]))
+        ruling = tuple(_value(word, form) for word in _object_fields(data, _FIELDS[form]))
     else:
         text = _FORMS["escape"].sub(r"\g<mark>", text).replace("\N{FULLWIDTH COLON}", ":")
         text = _FORMS["fence"].sub("", text)
-        contents, behind = _in_tags(text, kind)
+        contents, behind = _in_tags(text, form)
         if not contents:
             said = text.rpartition("</think>")[2]
-            return _last_criteria(said) if kind == "criteria" else _on_lines(said, kind)
-        ruling = _agreed(_content(content, kind) for content in contents)
-    if kind == "criteria":
+            return _last_criteria(said) if form == "criteria" else _on_lines(said, form)
+        ruling = _agreed(_content(content, form) for content in contents)
+    if form == "criteria":
         _check_others(_pairs(behind), ruling)
     if not _FORMS["end"].fullmatch(behind):
-        _check_remark(behind, kind, value=kind == "criteria" or ruling[0])
-    return ruling
+        _check_remark(behind, form, value=form == "criteria" or ruling[0])
+    value: RulingValue = ruling if form == "criteria" else ruling[0]
+    return value
 
 
 def _object_fields(text: str, names: Sequence[str]) -> list[str]:
@@ -96,7 +90,7 @@ def _results(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _in_tags(text: str, kind: Form) -> tuple[list[str], str]:
+def _in_tags(text: str, form: Form) -> tuple[list[str], str]:
     """The content of each answer in tags, and the text behind the last one.
 
     An answer that is not closed goes to the end of the text.
@@ -108,7 +102,7 @@ def _in_tags(text: str, kind: Form) -> tuple[list[str], str]:
         raise ValueError("the thinking is not closed, or goes on behind the answer")
     contents: list[str] = []
     start, end = -1, 0
-    for tag in _FORMS[f"{kind}_tag"].finditer(text):
+    for tag in _FORMS[f"{form}_tag"].finditer(text):
         if not tag["closes"]:
             start = tag.end()
             continue
@@ -119,12 +113,12 @@ def _in_tags(text: str, kind: Form) -> tuple[list[str], str]:
     return ([*contents, text[start:]], "") if start >= 0 else (contents, text[end:])
 
 
-def _content(content: str, kind: Form) -> tuple[Any, ...]:
+def _content(content: str, form: Form) -> tuple[Any, ...]:
     """The values in one answer: a word, or one by name for each criterion, or one on each line."""
-    if kind != "criteria":
+    if form != "criteria":
         plain = _FORMS["bullet"].sub("", content.strip(_MARKS))
         label = _FORMS["label"].fullmatch(plain)
-        return (_value(label["rest"] if label else plain, kind),)
+        return (_value(label["rest"] if label else plain, form),)
     lines = [line.strip() for line in content.splitlines() if line.strip()]
     pairs = _pairs(content)
     if not pairs and len(lines) == len(CRITERIA):
@@ -133,24 +127,24 @@ def _content(content: str, kind: Form) -> tuple[Any, ...]:
     return _checked(pairs)
 
 
-def _on_lines(text: str, kind: Form) -> tuple[Any, ...]:
+def _on_lines(text: str, form: Form) -> Any:  # noqa: ANN401 - a value of any form
     """The labelled value of a text, if its last line is one or the word alone."""
-    words = "digit_on_line" if kind == "digit" else kind
+    words = "digit_on_line" if form == "digit" else form
     text = _FORMS["other_tag"].sub(r"answer: \g<said>", text).replace("*", "")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = lines.pop() if lines else ""
     values: list[object] = []
     for labelled in filter(None, map(_FORMS["label"].fullmatch, lines)):
         with suppress(ValueError):  # the label of something else
-            values.append(_value(labelled["rest"], kind, words))
+            values.append(_value(labelled["rest"], form, words))
     sentence = _FORMS["sentence_end"].split(last)[-1]
     label = _FORMS["label"].fullmatch(last) or _FORMS["label"].fullmatch(sentence)
     # "1." may be the start of a list.
     alone = last.strip(_MARKS) if last[:1].isdigit() else last.strip(_MARKS).rstrip(".")
     if label is None and not _FORMS[words].fullmatch(alone):
         raise ValueError("the reply has neither an answer in tags nor one on its last line")
-    values.append(_value(label["rest"] if label else last, kind, words))
-    return (_agreed(values),)
+    values.append(_value(label["rest"] if label else last, form, words))
+    return _agreed(values)
 
 
 def _last_criteria(text: str) -> tuple[bool, ...]:
@@ -188,7 +182,7 @@ def _check_others(pairs: Iterable[tuple[str, str]], ruling: Sequence[object]) ->
         raise ValueError("two answers disagree")
 
 
-def _agreed(values: Iterable[Any]) -> Any:  # noqa: ANN401 - a value of any kind
+def _agreed(values: Iterable[Any]) -> Any:  # noqa: ANN401 - a value of any form
     """The one value of one or more answers."""
     first, *others = values
     if any(other != first for other in others):
@@ -205,22 +199,22 @@ def _opening(text: str, words: str) -> tuple[Any, str]:
     return _TRUTH.get(match.lastgroup, match.lastgroup), plain[match.end() :].lstrip("*_`\"'])")
 
 
-def _value(text: str, kind: Form, words: str = "") -> Any:  # noqa: ANN401 - a value of any kind
+def _value(text: str, form: Form, words: str = "") -> Any:  # noqa: ANN401 - a value of any form
     """The value whose word a text is, without marks, or opens with before a remark."""
-    value, rest = _opening(text, words or kind)
-    alone = _FORMS["between" if kind == "criteria" else "end"].fullmatch(rest)
+    value, rest = _opening(text, words or form)
+    alone = _FORMS["between" if form == "criteria" else "end"].fullmatch(rest)
     if value is None or not (alone or _FORMS["opener"].match(rest)):
-        raise ValueError(f"the reply says {text.strip()[:40]!r}, which is no {kind}")
+        raise ValueError(f"the reply says {text.strip()[:40]!r}, which is no {form}")
     if not alone:
-        _check_remark(rest, kind, value)
+        _check_remark(rest, form, value)
     return value
 
 
-def _check_remark(remark: str, kind: Form, value: object) -> None:
+def _check_remark(remark: str, form: Form, value: object) -> None:
     """Refuse a remark that is long, hedges, holds a tag or denies the value."""
     if len(remark) > _LONGEST_REMARK or _FORMS["tag"].search(remark):
         raise ValueError("the reply goes on behind its answer")
     lower, name = remark.lower(), str(value).lower()
-    denied = _FORMS[f"{kind}_{name}"].search(_FORMS[f"beside_{name}"].sub("", remark))
+    denied = _FORMS[f"{form}_{name}"].search(_FORMS[f"beside_{name}"].sub("", remark))
     if denied or _FORMS["hedge"].match(lower) or _FORMS["turn"].search(lower):
         raise ValueError("the reply takes its answer back, or states another one")
