@@ -8,13 +8,16 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from decomposerl.chat import ChatReply, Token
+from decomposerl.judge.call import Ruling
+from decomposerl.prompts.judge import reply_form
 from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.verifier import VerifierForm
 from decomposerl.replies.abstention import abstains
-from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
+from decomposerl.replies.rulings import read_ruling
 from decomposerl.traces.grammar import parse_trace
 from studies import reply_methods as methods
 from studies import reply_shapes as shapes
@@ -52,16 +55,9 @@ def _whole(row: Row) -> str:
     return row.reply
 
 
-def _digit(row: Row, *, structured: bool = False) -> str:
-    return str(int(read_digit(_whole(row), structured=structured)))
-
-
-def _criteria(row: Row, *, structured: bool = False) -> str:
-    return "".join(str(int(met)) for met in read_criteria(_whole(row), structured=structured))
-
-
-def _coverage(row: Row, *, structured: bool = False) -> str:
-    return read_verdict(_whole(row), structured=structured)
+def _ruling(task: str, row: Row, *, structured: bool) -> str | None:
+    value = read_ruling(_whole(row), reply_form(task), structured=structured)
+    return Ruling(value).text
 
 
 def _silver(row: Row) -> int:
@@ -107,11 +103,11 @@ def _abstention(row: Row) -> bool:
     return abstains(row.reply)
 
 
-def _judge(task: str, read: Callable[..., str], shape: Shape) -> dict[str, Operation]:
+def _judge(task: str, shape: Shape) -> dict[str, Operation]:
     """The two forms of a judge task's reply."""
     return {
-        f"judge/{task}/tags": Operation(read, shape),
-        f"judge/{task}/json": Operation(lambda row: read(row, structured=True), shape),
+        f"judge/{task}/tags": Operation(partial(_ruling, task, structured=False), shape),
+        f"judge/{task}/json": Operation(partial(_ruling, task, structured=True), shape),
     }
 
 
@@ -195,10 +191,10 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "silver/tags": Operation(_silver, shapes.QUESTIONS),
     "silver/json": Operation(_silver, shapes.QUESTIONS),
-    **_judge("answerability", _digit, shapes.DIGIT),
-    **_judge("correctness", _digit, shapes.DIGIT),
-    **_judge("atomicity", _criteria, shapes.CRITERIA),
-    **_judge("coverage", _coverage, shapes.COVERAGE),
+    **_judge("answerability", shapes.DIGIT),
+    **_judge("correctness", shapes.DIGIT),
+    **_judge("atomicity", shapes.CRITERIA),
+    **_judge("coverage", shapes.COVERAGE),
     "minicheck/user": Operation(_minicheck, shapes.YES_AND_NO),
     "policy/trace": Operation(_trace, shapes.TRACE),
     "policy/answer/abstention": Operation(_abstention, shapes.ABSTENTION),

@@ -14,12 +14,12 @@ import polars as pl
 
 from decomposerl.errors import EngineError, SchemaError
 from decomposerl.replies.abstention import abstains
-from decomposerl.replies.rulings import CRITERIA
+from decomposerl.replies.rulings import CRITERIA, RulingValue
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS, Verdict
 from decomposerl.traces.rollout import Rollout
 
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
-JudgeValue = bool | tuple[bool, ...] | Verdict
+_BY_NAME: Mapping[str, Verdict] = {verdict: verdict for verdict in VERDICTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class Ruling:
     """The judge's answer to one call, or why there is none.
 
     ``value``: a truth value for answerability and correctness, five in the order of
-    ``CRITERIA`` for atomicity, an ``Verdict`` for coverage; None where the call failed,
+    ``CRITERIA`` for atomicity, a verdict for coverage; None where the call failed,
     and then ``failure`` is the reason.
     """
 
-    value: JudgeValue | None
+    value: RulingValue | None
     failure: str | None = None
 
     @property
@@ -71,11 +71,8 @@ class Ruling:
         Raises:
             ValueError: the text is neither one digit, nor five, nor a verdict.
         """
-        if text is None:
-            return cls(None, failure)
-        for verdict in VERDICTS:
-            if text == verdict:
-                return cls(verdict, failure)
+        if text is None or text in _BY_NAME:
+            return cls(_BY_NAME.get(text or ""), failure)
         if len(text) not in {1, len(CRITERIA)} or set(text) - {"0", "1"}:
             allowed = f"1 or {len(CRITERIA)} digits of 0 and 1, {', '.join(VERDICTS)}"
             raise ValueError(f"{text!r} is none of: {allowed}")
@@ -126,9 +123,8 @@ def needed_calls(rollout: Rollout, *, sentences: bool = False) -> Calls:
         calls["atomicity", i] = JudgeCall("atomicity", claim=claim, question=cycle.question)
     for i, cycle in enumerate(cycles):
         if not abstains(cycle.answer):
-            question = "" if sentences else cycle.question
-            judged = JudgeCall("correctness", document, "", question, (cycle.answer,))
-            calls["correctness", i] = judged
+            asked, said = "" if sentences else cycle.question, (cycle.answer,)
+            calls["correctness", i] = JudgeCall("correctness", document, "", asked, said)
     return calls
 
 

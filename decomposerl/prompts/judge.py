@@ -14,7 +14,7 @@ from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from decomposerl.replies.rulings import CRITERIA
+from decomposerl.replies.rulings import CRITERIA, Form
 
 SENTENCE, AGAIN, REASONS = "sentence", "again", "reasons"
 """Prompt files: correctness where an answer is judged as a sentence, without its question; the
@@ -31,8 +31,8 @@ TASKS = tuple(name for name in _SHOWN if name != SENTENCE)
 """The names of the tasks and of their prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
-_FORMS = {"atomicity": "criteria", "coverage": "coverage"}
-_RESULTS: Mapping[str, dict[str, dict[str, object]]] = {
+_FORMS: Mapping[str, Form] = {"atomicity": "criteria", "coverage": "coverage"}
+_RESULTS: Mapping[Form, dict[str, dict[str, object]]] = {
     "digit": {"answer": {"enum": [0, 1], "type": "integer"}},
     "criteria": {name: {"enum": ["YES", "NO"], "type": "string"} for name in CRITERIA},
     "coverage": {
@@ -58,8 +58,8 @@ class JudgeSettings:
     reasons: Reasons = "full"
 
 
-def reply_form(task: str) -> str:
-    """The form of a task's reply: ``digit``, ``criteria`` or ``coverage``."""
+def reply_form(task: str) -> Form:
+    """The form of a task's reply."""
     return _FORMS.get(task, "digit")
 
 
@@ -68,13 +68,9 @@ def reply_schema(task: str, reasons: Reasons = "full") -> str:
     # Servers that follow a schema write its fields in order: the reasons' name sorts first.
     properties: dict[str, object] = {} if reasons == "none" else {"analysis": {"type": "string"}}
     properties |= _RESULTS[reply_form(task)]
-    schema = {
-        "additionalProperties": False,
-        "properties": properties,
-        "required": sorted(properties),
-        "type": "object",
-    }
-    return json.dumps(schema, separators=(",", ":"), sort_keys=True)
+    schema = {"properties": properties, "required": sorted(properties), "type": "object"}
+    closed = {**schema, "additionalProperties": False}
+    return json.dumps(closed, separators=(",", ":"), sort_keys=True)
 
 
 def judge_request(

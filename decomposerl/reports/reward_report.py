@@ -47,7 +47,7 @@ def _page(scored: RewardedBatch, index: int) -> str:
     rollout = scored.cases[index].rollout
     lines = [f"{one_line(rollout.group)}, rollout {rollout.number}: {_text(rollout.claim)}"]
     met = conditions_met(rollout.trace)
-    if lacking := [name for name, _ in CONDITIONS if name not in met]:
+    if lacking := [name for name in CONDITIONS if name not in met]:
         lines.append(f"  form lacks: {'; '.join(lacking)}")
     for fault in rollout.trace.faults:
         detail = f" ({one_line(fault.detail)})" if fault.detail else ""

@@ -6,9 +6,8 @@ calls that it reads. A member beyond the paper's seven has weight 0 unless the s
 
 from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.diversity import diversity
-from decomposerl.rewards.format import format_reward
+from decomposerl.rewards.format import format_reward, question_count, verification
 from decomposerl.rewards.joint import joint
-from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.own import own
 from decomposerl.rewards.quotes import quotes

@@ -39,11 +39,8 @@ def _result(case: RewardCase, majority: Verdict | None, settings: RewardSettings
 
 def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdict | None:
     """The verdict with more votes than every other; None for a tie or without votes."""
-    votes = Counter(
-        vote
-        for case in cases
-        if not case.rollout.truncated and (vote := _vote(case, settings)) is not None
-    )
+    votes = Counter(_vote(case, settings) for case in cases if not case.rollout.truncated)
+    del votes[None]
     first, second = [*votes.most_common(2), (None, 0), (None, 0)][:2]
     return first[0] if first[1] > second[1] else None
 

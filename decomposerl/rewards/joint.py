@@ -13,13 +13,7 @@ question: 0. A missing ruling makes the whole reward null.
 
 from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.readings import asks_about_part, marked
-from decomposerl.rewards.reward import (
-    QuestionResult,
-    RewardCase,
-    RewardResult,
-    by_case,
-    of_questions,
-)
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult, by_case
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionResult(None, "failed")
@@ -29,7 +23,7 @@ _FAILED = QuestionResult(None, "failed")
 def joint(case: RewardCase, settings: RewardSettings) -> RewardResult:
     """0..1; null where a ruling is missing."""
     places = enumerate(marked(case, settings))
-    return of_questions(tuple(_question(case, i, settings, restates=mark) for i, mark in places))
+    return RewardResult.of(tuple(_question(case, i, settings, restates=mark) for i, mark in places))
 
 
 def _question(

@@ -20,51 +20,36 @@ reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
 from decomposerl.rewards.readings import grounded, left_open, matches, others, verdicts
-from decomposerl.rewards.reward import (
-    QuestionResult,
-    RewardCase,
-    RewardResult,
-    by_case,
-    mean,
-    of_questions,
-)
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult, by_case, mean
 from decomposerl.rewards.settings import RewardSettings
 
-_FAILED = QuestionResult(None, "failed")
-_UNGROUNDED = QuestionResult(0.0, "ungrounded")
-_CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
-_CELLS: dict[tuple[bool | None, bool | None], QuestionResult] = {
-    (True, False): QuestionResult(1.0, "necessary"),
-    (True, True): QuestionResult(0.5, "redundant"),
-    (False, False): QuestionResult(0.0, "neutral"),
-    (False, True): QuestionResult(-1.0, "harmful"),
+_CELLS = {
+    (True, False): "necessary",
+    (True, True): "redundant",
+    (False, False): "neutral",
+    (False, True): "harmful",
 }
 """By whether the verdict is right with the answer, and without it."""
+_PAID = {"necessary": 1.0, "redundant": 0.5, "harmful": -1.0, "changed": 1.0}
+"""What a question earns; nothing where it is neutral, unchanged or ungrounded."""
 
 
 @by_case
 def necessity(case: RewardCase, settings: RewardSettings) -> RewardResult:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
-    label, (full, left) = case.rollout.label, verdicts(case, settings)
-    if label is None:
-        found = [
-            _FAILED if None in {full, without} else _UNCHANGED if full == without else _CHANGED
-            for without in left
-        ]
-    else:
-        open_ = left_open(case, claim=True)
-        right = matches(full, label, open_)
-        found = [
-            _CELLS.get((right, matches(without, label, others(open_, place))), _FAILED)
-            for place, without in enumerate(left)
-        ]
-    questions = tuple(map(_paid, found, grounded(case, settings)))
-    return of_questions(questions, min if settings.necessity == "min" else mean)
-
-
-def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noqa: FBT001 - a ruling
-    """``question``, or nothing where it would earn by an answer that is not grounded."""
-    if pays is None:
-        return _FAILED
-    earns = question.value is not None and question.value > 0
-    return _UNGROUNDED if earns and not pays else question
+    label, open_ = case.rollout.label, left_open(case, claim=True)
+    full, left = verdicts(case, settings)
+    right = matches(full, label, open_)
+    questions = []
+    for place, (without, pays) in enumerate(zip(left, grounded(case, settings), strict=True)):
+        still = matches(without, label, others(open_, place))
+        if None in {full, without, pays, right, still}:
+            questions.append(QuestionResult(None, "failed"))
+            continue
+        state = _CELLS[bool(right), bool(still)]
+        if label is None:
+            state = "unchanged" if full == without else "changed"
+        if _PAID.get(state, 0.0) > 0 and not pays:
+            state = "ungrounded"
+        questions.append(QuestionResult(_PAID.get(state, 0.0), state))
+    return RewardResult.of(tuple(questions), min if settings.necessity == "min" else mean)

@@ -11,30 +11,24 @@ from functools import lru_cache
 
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import Verdict
 from decomposerl.text.words import parse, stem, word_set
-from decomposerl.traces.trace import Verdict
 
-RESTATES = 0.8
-"""Least share of the claim's content words in a question that restates it."""
-ABOUT = 0.5
-"""A question about a part has more than this share of its content words from the claim."""
-_FRAME = frozenset(
-    map(
-        stem,
-        word_set(
-            "year date day month time number name person place city country kind type document "
-            "text passage evidence article source mention mentioned state stated say said give "
-            "given describe described according true claim"
-        ),
-    )
-)
+_RESTATES = 0.8  # least share of the claim's content words in a question that restates it
+_ABOUT = 0.5  # a question about a part has more than this share of its words from the claim
+_FRAME_WORDS = """
+year date day month time number name person place city country kind type document text passage
+evidence article source mention mentioned state stated say said give given describe described
+according true claim
+"""
+_FRAME = frozenset(map(stem, word_set(_FRAME_WORDS)))
 
 
 @lru_cache(maxsize=16_384)
 def restates(claim: str, question: str) -> bool:
-    """Whether ``question`` holds at least ``RESTATES`` of the claim's content words."""
+    """Whether ``question`` holds most of the claim's content words."""
     content = parse(claim).content
-    return bool(content) and len(content & parse(question).content) >= RESTATES * len(content)
+    return bool(content) and len(content & parse(question).content) >= _RESTATES * len(content)
 
 
 @lru_cache(maxsize=16_384)
@@ -42,16 +36,13 @@ def asks_about_part(claim: str, question: str) -> bool:
     """Whether ``question`` is mostly in the claim's words and does not restate it."""
     content, asked = parse(claim).content, parse(question).content
     own = (asked - _FRAME) | (asked & content)
-    about = len(own & content) > ABOUT * len(own)
-    return about and not restates(claim, question)
+    return len(own & content) > _ABOUT * len(own) and not restates(claim, question)
 
 
 def marked(case: RewardCase, settings: RewardSettings) -> tuple[bool, ...]:
     """For each cycle whether its question restates the claim and may not earn."""
-    return tuple(
-        settings.restating == "marked" and restates(case.rollout.claim, cycle.question)
-        for cycle in case.cycles
-    )
+    claim, marks = case.rollout.claim, settings.restating == "marked"
+    return tuple(marks and restates(claim, cycle.question) for cycle in case.cycles)
 
 
 def left_open(case: RewardCase, *, claim: bool = False) -> tuple[bool | None, ...]:
@@ -60,14 +51,16 @@ def left_open(case: RewardCase, *, claim: bool = False) -> tuple[bool | None, ..
     ``claim``: or about the claim as a whole.
     """
     about, signals = case.rollout.claim, case.signals
+
+    def asks(question: str) -> bool:
+        return asks_about_part(about, question) or (claim and restates(about, question))
+
+    cycles = zip(case.cycles, signals.abstained, signals.answerable, strict=True)
     return tuple(
         (None if answerable is None else not answerable)
-        if silent
-        and (asks_about_part(about, cycle.question) or (claim and restates(about, cycle.question)))
+        if silent and asks(cycle.question)
         else False
-        for cycle, silent, answerable in zip(
-            case.cycles, signals.abstained, signals.answerable, strict=True
-        )
+        for cycle, silent, answerable in cycles
     )
 
 
@@ -75,12 +68,10 @@ def grounded(case: RewardCase, settings: RewardSettings) -> tuple[bool | None, .
     """For each cycle whether its answer may pay: correct, or an honest abstention."""
     if settings.grounding == "literal":
         return (True,) * len(case.cycles)
-    signals = case.signals
+    correct, silent = case.signals.correct, case.signals.abstained
+    cycles = zip(marked(case, settings), silent, left_open(case), correct, strict=True)
     return tuple(
-        False if mark else open_ if silent else correct
-        for mark, silent, open_, correct in zip(
-            marked(case, settings), signals.abstained, left_open(case), signals.correct, strict=True
-        )
+        False if mark else open_ if quiet else right for mark, quiet, open_, right in cycles
     )
 
 
@@ -94,9 +85,7 @@ def matches(
     """
     if given is None or given != label or label != "NotEnoughInfo":
         return None if given is None else given == label
-    if any(open_):
-        return True
-    return None if None in open_ else False
+    return _any(open_)
 
 
 def others(open_: tuple[bool | None, ...], place: int) -> tuple[bool | None, ...]:
@@ -118,6 +107,11 @@ def verdicts(
 
 def _read(given: Verdict | None, open_: tuple[bool | None, ...]) -> Verdict | None:
     """Silence about a part means that the claim is not borne out: Refuted."""
-    if given != "NotEnoughInfo" or all(one is False for one in open_):
+    if given != "NotEnoughInfo" or (silent := _any(open_)) is False:
         return given
-    return "Refuted" if any(open_) else None
+    return "Refuted" if silent else None
+
+
+def _any(values: Sequence[bool | None]) -> bool | None:
+    """Whether one of them is true; None where that depends on a missing ruling."""
+    return True if any(values) else None if None in values else False

@@ -7,7 +7,7 @@ case, in order. It calls no model: everything it needs is in the case.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,14 @@ class QuestionResult:
     detail: str = field(default="", compare=False)
 
 
+Mean = Callable[[Sequence[float]], float]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The plain mean; of truth values, their share."""
+    return sum(values) / len(values)
+
+
 @dataclass(frozen=True, slots=True)
 class RewardResult:
     """A reward's value for one trace, null unless ``state`` is scored."""
@@ -81,6 +89,14 @@ class RewardResult:
     value: float | None
     state: State = "scored"
     questions: tuple[QuestionResult, ...] = ()
+
+    @classmethod
+    def of(cls, questions: tuple[QuestionResult, ...], whole: Mean = mean) -> Self:
+        """A trace's result from its questions': failed where one lacks a value, 0 for none."""
+        values = [question.value for question in questions if question.value is not None]
+        if len(values) < len(questions):
+            return cls(None, "failed", questions)
+        return cls(whole(values) if values else 0.0, questions=questions)
 
 
 Compute = Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
@@ -94,21 +110,6 @@ def by_case(result: Callable[[RewardCase, RewardSettings], RewardResult]) -> Com
         return [result(case, settings) for case in cases]
 
     return compute
-
-
-def mean(values: Sequence[float]) -> float:
-    """The plain mean; of truth values, their share."""
-    return sum(values) / len(values)
-
-
-def of_questions(
-    questions: tuple[QuestionResult, ...], whole: Callable[[Sequence[float]], float] = mean
-) -> RewardResult:
-    """A trace's result from those of its questions: failed where one lacks a value, 0 for none."""
-    values = [question.value for question in questions if question.value is not None]
-    if len(values) < len(questions):
-        return RewardResult(None, "failed", questions)
-    return RewardResult(whole(values) if values else 0.0, questions=questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,3 @@ class Reward:
     judge_roles: tuple[Role, ...] = ()
     reads_vectors: bool = False
     weight: float = 1.0
-
-    @property
-    def judged(self) -> bool:
-        """Whether the reward needs a judge."""
-        return bool(self.judge_roles)

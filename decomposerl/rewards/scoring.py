@@ -7,10 +7,9 @@ each other, so a reward that failed for one of them is left out for all of them,
 still count. An absent reward (no label, no n*) is absent for the whole group.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
+from itertools import chain, groupby
 from operator import attrgetter
 from threading import Lock
 from typing import Any
@@ -34,8 +33,6 @@ from decomposerl.traces.rollout import Rollout
 
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
-Rulings = Mapping[JudgeCall, Ruling]
-"""The rulings on the calls that were made; one that decides nothing is not made."""
 TOTAL = "total"
 """The name of the sum in the table of rewards."""
 _PROMPT = attrgetter("claim", "evidence", "label", "n_star")
@@ -53,9 +50,9 @@ class RewardedBatch:
 
     cases: tuple[RewardCase, ...] = field(compare=False)
     weights: Mapping[str, float]
-    results: Mapping[str, tuple[RewardResult, ...]]
-    counted: Mapping[str, tuple[RewardValue, ...]]
-    totals: tuple[float | None, ...]
+    results: Mapping[str, Sequence[RewardResult]]
+    counted: Mapping[str, Sequence[RewardValue]]
+    totals: Sequence[float | None]
     judge_calls: pl.DataFrame = field(default_factory=JUDGE_CALLS.empty, compare=False)
 
     def failure_rate(self, name: str) -> float:
@@ -157,9 +154,8 @@ def reward_rollouts(
     calls = planned_calls(rollouts, settings, most_cycles, rewards)
     rulings = rulings_on(calls, judge)
     judged = [_within(rollout, most_cycles) for rollout in rollouts]
-    vectors: list[NDArray[np.float32] | None] = [None] * len(rollouts)
-    if any(reward.reads_vectors for reward in active_rewards(settings, rewards)):
-        vectors = _question_vectors(judged, embedder)
+    compare = any(reward.reads_vectors for reward in active_rewards(settings, rewards))
+    vectors = _question_vectors(judged, embedder) if compare else [None] * len(rollouts)
     cases = [
         RewardCase(rollout, signals_of(within, own, rulings), rows, within is not rollout)
         for rollout, within, own, rows in zip(rollouts, judged, calls, vectors, strict=True)
@@ -222,7 +218,7 @@ def rulings_on(batch: Sequence[Calls], judge: Judge) -> dict[JudgeCall, Ruling]:
     return rulings
 
 
-def signals_of(rollout: Rollout, calls: Calls, rulings: Rulings) -> Signals:
+def signals_of(rollout: Rollout, calls: Calls, rulings: Mapping[JudgeCall, Ruling]) -> Signals:
     """What the rulings say about a rollout; one that failed or is missing gives None.
 
     Raises:
@@ -259,7 +255,10 @@ def _is_of(task: Task, value: object) -> bool:
 
 
 def calls_frame(
-    rollouts: Sequence[Rollout], batch: Sequence[Calls], rulings: Rulings, engine: str
+    rollouts: Sequence[Rollout],
+    batch: Sequence[Calls],
+    rulings: Mapping[JudgeCall, Ruling],
+    engine: str,
 ) -> pl.DataFrame:
     """A ``JUDGE_CALLS`` row for every use of a call that was made, by rollout.
 
@@ -310,46 +309,32 @@ def reward_batch(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
             case's vectors are not of its trace.
     """
-    groups = _groups(cases)
     active = active_rewards(settings, rewards)
-    results: dict[str, tuple[RewardResult, ...]] = {}
-    for reward in active:
-        found = [reward.compute([cases[place] for place in group], settings) for group in groups]
-        placed = dict(zip(chain(*groups), chain(*found), strict=True))
-        results[reward.name] = tuple(placed[place] for place in range(len(cases)))
-    for name, column in results.items():
-        failed = next((at for at, result in enumerate(column) if result.state == "failed"), None)
-        if settings.failures == "raise" and failed is not None:
-            rollout = cases[failed].rollout
-            where = f"rollout {rollout.number} of '{rollout.group}'"
-            raise RewardError(f"reward '{name}' lacks a ruling for {where}")
-    counted = {name: _counted(column, groups) for name, column in results.items()}
+    absent = RewardResult(None, "absent")
+    results = {reward.name: [absent] * len(cases) for reward in active}
+    counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}
+    by_group = sorted(range(len(cases)), key=lambda place: cases[place].rollout.group)
+    for name, places in groupby(by_group, key=lambda place: cases[place].rollout.group):
+        group = list(places)
+        members = [cases[place] for place in group]
+        if len({_PROMPT(case.rollout) for case in members}) > 1:
+            differ = "differ in claim, evidence, label or n*"
+            raise ValueError(f"the rollouts of group '{name}' {differ}")
+        for reward in active:
+            column = reward.compute(members, settings)
+            scored = list(zip(group, column, strict=True))
+            failed = [place for place, result in scored if result.state == "failed"]
+            if failed and settings.failures == "raise":
+                rollout = cases[failed[0]].rollout
+                where = f"rollout {rollout.number} of '{rollout.group}'"
+                raise RewardError(f"reward '{reward.name}' lacks a ruling for {where}")
+            for place, result in scored:
+                results[reward.name][place] = result
+                counted[reward.name][place] = None if failed else result.value
     totals = []
     for place in range(len(cases)):
         values = [(reward.weight, counted[reward.name][place]) for reward in active]
         terms = [weight * value for weight, value in values if value is not None]
         totals.append(sum(terms) if terms else None)
     weights = {reward.name: reward.weight for reward in active}
-    return RewardedBatch(tuple(cases), weights, results, counted, tuple(totals))
-
-
-def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
-    """The indices of each group's cases, groups in order of first appearance."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for index, rollout in enumerate(case.rollout for case in cases):
-        group = groups[rollout.group]
-        group.append(index)
-        if _PROMPT(rollout) != _PROMPT(cases[group[0]].rollout):
-            raise ValueError(
-                f"the rollouts of group '{rollout.group}' differ in claim, evidence, label or n*"
-            )
-    return list(groups.values())
-
-
-def _counted(
-    results: Sequence[RewardResult], groups: Sequence[Sequence[int]]
-) -> tuple[RewardValue, ...]:
-    """What a reward adds for each case: nothing in a group where it failed for one."""
-    failed = [any(results[place].state == "failed" for place in group) for group in groups]
-    lost = set(chain.from_iterable(compress(groups, failed)))
-    return tuple(None if at in lost else result.value for at, result in enumerate(results))
+    return RewardedBatch(tuple(cases), weights, results, counted, totals)

@@ -15,27 +15,23 @@ class RewardSettings:
     """How rewards are read and summed.
 
     ``weights`` overrides a reward's weight by name (1 for the paper's seven, 0 for further
-    members); weight 0 switches a reward off. ``necessity`` aggregates over questions.
-    ``abstention`` honest pays an abstention for a question the document cannot answer;
-    part pays it only if the question asks about a part of the claim; literal is the printed
-    formula. ``atomicity`` fraction is k/5; strict is all five.
-    ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
-    ``failures``: a reward that lacks a ruling is left out of its group's sums, or ends the run.
+    members); 0 switches a reward off. ``own`` is the import path of a reward of one's own
+    (``rewards.own``), whose weight is 1 unless ``weights`` has one. ``failures``: a reward that
+    lacks a ruling is left out of its group's sums, or ends the run. ``votes`` says whose verdicts
+    make the pseudo-label of an unlabelled claim; ``necessity`` aggregates over questions.
 
-    Whether a trace may end with a third verdict is said where it is read (``traces.grammar``).
+    Where the printed form, ``literal``, is read otherwise: ``abstention`` honest pays one for a
+    question that the document cannot answer, part only if that asks about a part of the claim;
+    ``atomicity`` fraction is k/5, strict all five; ``format`` eight pays the eight conditions that
+    we take for well-formed, not the three that are named; ``diversity`` two gives a trace of one
+    question -1, as two are asked for, not the formula's 0; ``correctness`` pair judges an answer
+    with its question, not as a sentence alone.
 
-    Where the printed form is read otherwise: ``format`` eight pays the eight conditions that we
-    take for well-formed, literal the three that are named; ``diversity`` two gives a trace of one
-    question -1, as two are asked for, literal the formula's 0; ``correctness`` pair judges an
-    answer with its question, literal the answer as a sentence alone.
-
-    ``own`` is the import path of a reward of one's own (``rewards.own``); its weight is 1 unless
-    ``weights`` has one for ``own``.
-
-    Three readings beyond the paper, whose formulas are ``literal``. ``grounding`` required:
-    coverage and necessity pay only for answers that the document bears out. ``silence``
-    refutes: "not enough information" beside an honest abstention about a part of the claim is
-    Refuted. ``restating`` marked: a question that restates the whole claim earns nothing.
+    Three readings beyond the paper. ``grounding`` required: coverage and necessity pay only for
+    answers that the document bears out. ``silence`` refutes: "not enough information" beside an
+    honest abstention about a part of the claim is Refuted. ``restating`` marked: a question that
+    restates the whole claim earns nothing. Whether a trace may end with a third verdict is said
+    where it is read (``traces.grammar``).
 
     Raises:
         ConfigError: a reading is none of those listed here.
@@ -60,10 +56,8 @@ class RewardSettings:
         for name, kind in get_type_hints(type(self)).items():
             allowed, value = get_args(kind), getattr(self, name)
             if get_origin(kind) is Literal and value not in allowed:
-                listed = ", ".join(allowed)
-                raise ConfigError(
-                    f"reward setting '{name}' is {value!r}; it must be one of {listed}"
-                )
+                listed = f"it must be one of {', '.join(allowed)}"
+                raise ConfigError(f"reward setting '{name}' is {value!r}; {listed}")
 
 
 STRICT = RewardSettings(

@@ -6,21 +6,15 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import get_args
 
 from decomposerl.chat import Chat, ChatFailure, ChatRequest, Parse
-from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
-from decomposerl.prompts.judge import (
-    AGAIN,
-    REASONS,
-    SENTENCE,
-    TASKS,
-    JudgeSettings,
-    judge_request,
-    reply_form,
-)
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.template import PromptFile
-from decomposerl.replies.rulings import read_criteria, read_digit, read_verdict
+from decomposerl.replies.rulings import Form, RulingValue, read_ruling
 from resources.chat.engine import ChatEngine
 from resources.store.prompts import load_prompt
 
@@ -28,11 +22,7 @@ _DIGEST_DIGITS = 12
 # Faults of the endpoint that may be over at the end of a batch.
 _PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
 # Tasks about a document go out in one batch, so that a server's prefix cache serves both.
-_READERS: Mapping[str, Callable[..., JudgeValue]] = {
-    "digit": read_digit,
-    "criteria": read_criteria,
-    "coverage": read_verdict,
-}
+_FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
@@ -41,7 +31,8 @@ def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
     Raises:
         ConfigError: one of them is missing or malformed.
     """
-    return {name: load_prompt(name, folder) for name in (*TASKS, SENTENCE, AGAIN, REASONS)}
+    names = (*tasks.TASKS, tasks.SENTENCE, tasks.AGAIN, tasks.REASONS)
+    return {name: load_prompt(name, folder) for name in names}
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -53,7 +44,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         self,
         chat: Chat,
         prompts: Mapping[str, PromptFile],
-        settings: JudgeSettings | None = None,
+        settings: tasks.JudgeSettings | None = None,
         *,
         sends_temperature: bool = True,
         batch_size: int = 1024,
@@ -67,22 +58,23 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 nothing is spent on half a judge.
         """
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
-        self._prompts, self._settings = prompts, settings or JudgeSettings()
+        self._prompts, self._settings = prompts, settings or tasks.JudgeSettings()
         self._sends_temperature = sends_temperature
-        for task in TASKS:
+        for task in tasks.TASKS:
             for question in ("", "?"):
-                judge_request(prompts, self._settings, task, question=question, answers=[""])
+                tasks.judge_request(prompts, self._settings, task, question=question, answers=[""])
 
     @property
     def engine(self) -> str:
         """Model, prompts and settings: rulings under different ones are never mixed."""
         settings, sampling, prompts = self._settings, self._settings.sampling, self._prompts
         # A sentence's prompt is named where it is your own: rulings are older than the prompt.
-        named = [*TASKS, *[SENTENCE] * (prompts[SENTENCE] != load_prompt(SENTENCE))]
+        own = prompts[tasks.SENTENCE] != load_prompt(tasks.SENTENCE)
+        named = [*tasks.TASKS, *[tasks.SENTENCE] * own]
         digests = {name: prompt.digest[:_DIGEST_DIGITS] for name, prompt in prompts.items()}
         form = "json" if settings.structured else "tags"
         if settings.reasons != "full":
-            form += f" reasons={settings.reasons}:{digests[REASONS]}"
+            form += f" reasons={settings.reasons}:{digests[tasks.REASONS]}"
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
         if settings.thinking_tokens is not None:
             thinking = f"{settings.thinking_tokens}"
@@ -126,13 +118,13 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
-        for form, read in _READERS.items():
+        for form in _FORMS:
             places: dict[str, int] = {}  # of documents: a server's prefix cache then serves a row
             group = sorted(
-                (call for call in calls if reply_form(call.task) == form),
+                (call for call in calls if tasks.reply_form(call.task) == form),
                 key=lambda call: places.setdefault(call.document, len(places)),
             )
-            answers = self._answers(group, lambda call: [self._request(call)], self._parser(read))
+            answers = self._answers(group, lambda call: [self._request(call)], self._parser(form))
             for call, (answer,) in zip(group, answers, strict=True):
                 if isinstance(answer, ChatFailure):
                     rulings[call] = Ruling(None, answer.reason)
@@ -140,11 +132,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
                     rulings[call] = Ruling(answer)
         return rulings
 
-    def _parser(self, read: Callable[..., JudgeValue]) -> Parse[JudgeValue]:
+    def _parser(self, form: Form) -> Parse[RulingValue]:
         structured = self._settings.structured
-        return lambda reply: read(reply.text, structured=structured)
+        return lambda reply: read_ruling(reply.text, form, structured=structured)
 
     def _request(self, call: JudgeCall) -> ChatRequest:
+        request = partial(tasks.judge_request, self._prompts, self._settings, call.task)
         texts = {"document": call.document, "claim": call.claim, "question": call.question}
-        settings = self._settings
-        return judge_request(self._prompts, settings, call.task, answers=call.answers, **texts)
+        return request(answers=call.answers, **texts)

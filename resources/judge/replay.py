@@ -25,7 +25,6 @@ class ReplayJudge:
         self._path = folder if folder.suffix == ".parquet" else folder / "judge.parquet"
         self._rulings = rulings
         self.engine = f"replay of {folder.name}"
-        """Name of the engine: the folder of its recorded rulings."""
         self.calls = self.hits = 0
         """Calls sent to an engine, which is none, and calls answered from the table."""
 
@@ -35,23 +34,21 @@ class ReplayJudge:
         Raises:
             EngineError: there is no table, or a call was never recorded.
         """
-        rulings = self._load()
-        recorded = [rulings.get(call.key) for call in calls]
-        known = [ruling for ruling in recorded if ruling is not None]
-        if len(known) < len(recorded):
-            call = calls[recorded.index(None)]
-            text = (call.question or call.claim)[:80]
-            raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
-        self.hits += len(known)
-        return known
-
-    def _load(self) -> Mapping[str, Ruling]:
         if self._rulings is None:
-            if not self._path.is_file():
-                raise EngineError(f"{self.engine}: there is no {self._path}")
-            try:
-                table = pl.read_parquet(self._path, columns=["call_key", "value", "failure"])
-            except (pl.exceptions.PolarsError, OSError) as error:
-                raise EngineError(f"{self._path} is no table of rulings: {error}") from error
-            self._rulings = rulings_from_frame(table)
-        return self._rulings
+            self._rulings = self._recorded()
+        recorded: list[Ruling] = []
+        for call in calls:
+            ruling = self._rulings.get(call.key)
+            if ruling is None:
+                text = (call.question or call.claim)[:80]
+                raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
+            recorded.append(ruling)
+        self.hits += len(recorded)
+        return recorded
+
+    def _recorded(self) -> Mapping[str, Ruling]:
+        try:
+            table = pl.read_parquet(self._path, columns=["call_key", "value", "failure"])
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise EngineError(f"{self._path} is no table of rulings: {error}") from error
+        return rulings_from_frame(table)

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
+from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.replies.abstention import abstains
 from decomposerl.schemas import Verdict
 from decomposerl.text.clauses import AUXILIARIES, checks_of, first_finite
@@ -92,7 +92,7 @@ class RuleJudge:
         return [Ruling(_value(call)) for call in calls]
 
 
-def _value(call: JudgeCall) -> JudgeValue:
+def _value(call: JudgeCall) -> bool | tuple[bool, ...] | Verdict:
     match call.task:
         case "answerability":
             return answerable(call.document, call.question)

@@ -150,7 +150,7 @@ def reward_frame(
     replay, chosen_ids = ReplayJudge(runs[0].folder, rulings), set(claim_ids)
     rows: list[tuple[object, ...]] = []
     for run in runs:
-        names = [one.name for one in active_rewards(run.rewards) if one.judged]
+        names = [one.name for one in active_rewards(run.rewards) if one.judge_roles]
         for step, batch in run.batches([TRAIN]):
             chosen = [one for one in batch if one.group in chosen_ids]
             if not chosen:

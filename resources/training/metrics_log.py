@@ -142,7 +142,7 @@ def _zero_spreads(rewards: RewardedBatch) -> list[float]:
 
 
 def _failures(rewards: RewardedBatch) -> list[float]:
-    judged = {reward.name for reward in REWARDS if reward.judged}
+    judged = {reward.name for reward in REWARDS if reward.judge_roles}
     return [
         float(result.state == "failed")
         for name, results in rewards.results.items()

@@ -182,7 +182,7 @@ def _recipes() -> Iterator[str]:
             code(one.symbol),
             f"{one.low:g} to {one.high:g}",
             f"{one.weight:g}",
-            "judge" if one.judged else "embedder" if one.reads_vectors else "",
+            "judge" if one.judge_roles else "embedder" if one.reads_vectors else "",
         )
         for one in REWARDS
     ]

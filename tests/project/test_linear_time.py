@@ -7,7 +7,9 @@ of a run of dots or brackets would stop a run of the funnel, a reward server or 
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import count
+from typing import get_args
 
 import pytest
 
@@ -26,12 +28,13 @@ from decomposerl.printable import printable, printable_json
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.template import placeholders_of
-from decomposerl.replies import lines, lists, rulings
+from decomposerl.replies import lines, lists
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.answers import answer_text, read_truth, says_nothing, says_unknown
 from decomposerl.replies.json_lines import without_json
 from decomposerl.replies.languages import in_english
 from decomposerl.replies.predicates import read_predicates, read_truths
+from decomposerl.replies.rulings import Form, read_ruling
 from decomposerl.replies.verdicts import read_step, read_verdict
 from decomposerl.reports.report_page import table_html
 from decomposerl.reports.tables import markdown_table
@@ -112,7 +115,7 @@ def readers() -> dict[str, Reader]:
             read_verdict,
             read_program,
         ),
-        *(rulings.read_digit, rulings.read_verdict, rulings.read_criteria, read_questions, escaped),
+        *(read_questions, escaped),
         *(placeholders_of, parse_trace, evidence_json, clean, questions_of),
     )
     named = {f"{reader.__module__}.{reader.__name__}": reader for reader in alone}
@@ -121,7 +124,8 @@ def readers() -> dict[str, Reader]:
         for method in METHODS
         for protocol, procedure in method.procedures.items()
     }
-    return named | methods | of_two_texts() | of_files()
+    judge = {form: partial(read_ruling, form=form) for form in get_args(Form)}
+    return named | judge | methods | of_two_texts() | of_files()
 
 
 def of_two_texts() -> dict[str, Reader]:

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from chat_parts import NothingStored, parsed
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling
-from decomposerl.judge.call import JudgeCall, JudgeValue, Task
+from decomposerl.judge.call import JudgeCall, Task
 from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
-from decomposerl.replies import rulings
-from decomposerl.replies.rulings import CRITERIA
+from decomposerl.replies.rulings import CRITERIA, Form, RulingValue, read_ruling
 from decomposerl.traces.grammar import KINDS, parse_trace
 from decomposerl.traces.trace import Trace
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
@@ -134,7 +133,7 @@ def plain_content(place: str) -> str:
     return CONTENTS[place](HARMLESS)
 
 
-LOWEST: dict[Task, tuple[str, JudgeValue]] = {
+LOWEST: dict[Task, tuple[str, RulingValue]] = {
     "answerability": ("<answer>0</answer>", False),
     "correctness": ("<answer>0</answer>", False),
     "atomicity": (
@@ -216,7 +215,7 @@ def test_no_answer_passes_for_several(kind: str):
         assert ("- Ilva.", "- No.") == (first, last)
 
 
-def read(reader: Callable[[str], JudgeValue], reply: str) -> JudgeValue | None:
+def read(reader: Callable[[str], RulingValue], reply: str) -> RulingValue | None:
     try:
         return reader(reply)
     except ValueError:
@@ -227,15 +226,15 @@ def as_json(**fields: str | int) -> str:
     return json.dumps({"analysis": "It is so.", **fields})
 
 
-HONEST: list[tuple[Callable[..., JudgeValue], bool, str, JudgeValue]] = [
-    *((rulings.read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
-    *((rulings.read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
-    (rulings.read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
-    (rulings.read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
-    (rulings.read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
-    (rulings.read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
-    (rulings.read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
-    (rulings.read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
+HONEST: list[tuple[Form, bool, str, RulingValue]] = [
+    *(("digit", False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
+    *(("digit", True, as_json(answer=n), bool(n)) for n in (0, 1)),
+    ("coverage", False, "<answer>REFUTED</answer>", "Refuted"),
+    ("coverage", False, "<answer>\nSupported\n</answer>", "Supported"),
+    ("coverage", True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
+    ("coverage", True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
+    ("criteria", False, LOWEST["atomicity"][0], (False,) * 5),
+    ("criteria", True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
 ]
 
 
@@ -245,8 +244,8 @@ def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(kind: str):
 
     What a judge repeats as it was shown, in its reasons, does not even cost the ruling.
     """
-    for text, (function, structured, reply, value) in product(TEXTS[kind], HONEST):
-        reader, as_shown = partial(function, structured=structured), escaped(text)
+    for text, (form, structured, reply, value) in product(TEXTS[kind], HONEST):
+        reader, as_shown = partial(read_ruling, form=form, structured=structured), escaped(text)
         assert value == reader(reply) == reader(f"<think>{as_shown}</think>\n{reply}")
         assert value == reader(reply.replace("It is so.", json.dumps(as_shown)[1:-1]))
         if not structured:
@@ -266,8 +265,8 @@ def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(kind: str):
 @each_kind
 def test_thinking_that_the_template_opened_forges_nothing(kind: str):
     """A closing tag with none before it ends the thinking, and never starts a forged ruling."""
-    for echo, (function, structured, own, value) in product(TEXTS[kind], HONEST):
-        reader = partial(function, structured=structured)
+    for echo, (form, structured, own, value) in product(TEXTS[kind], HONEST):
+        reader = partial(read_ruling, form=form, structured=structured)
         assert value == reader(f"It says so.</think>\n{own}")
         replies = (
             f"Hm: {echo}\n</think>\n{own}",
@@ -294,7 +293,7 @@ def test_the_worst_judge_is_talked_over_where_nothing_is_escaped(kind: str):
     values = {"document": EVIDENCE, "question": QUESTION, "reply_format": "<answer>0 or 1</answer>"}
     for text in TEXTS[kind]:
         content = JUDGE["correctness"].filled("prompt", answer=text, **values)
-        assert rulings.read_digit(WorstChat().reply("correctness", content)) is (kind not in SHUT)
+        assert read_ruling(WorstChat().reply("correctness", content), "digit") is (kind not in SHUT)
 
 
 def quoting(evidence: str, claim: str) -> Trace:

@@ -2,46 +2,42 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.judge.call import JudgeValue, Ruling
-from decomposerl.replies.rulings import CRITERIA, read_criteria, read_digit, read_verdict
+from decomposerl.judge.call import Ruling
+from decomposerl.replies.rulings import CRITERIA, Form, read_ruling
 from strategies import LAW
 
 FORMS = json.loads(Path(__file__).with_name("rulings.json").read_text("utf-8"))
 """For each reader replies in tags and in JSON with their rulings, and replies without one."""
-READERS: dict[str, Callable[..., JudgeValue]] = {
-    "digit": read_digit,
-    "verdict": read_verdict,
-    "criteria": read_criteria,
-}
+READERS = get_args(Form)
 each_reader = pytest.mark.parametrize("reader", READERS)
 each_form = pytest.mark.parametrize("form", ["tags", "json"])
 
 
-def ruling_of(reader: str, reply: str, form: str) -> str | None:
+def ruling_of(reader: Form, reply: str, form: str) -> str | None:
     """The ruling as text; none where the reply has to be asked for again."""
     try:
-        return Ruling(READERS[reader](reply, structured=form == "json")).text
+        return Ruling(read_ruling(reply, reader, structured=form == "json")).text
     except ValueError:
         return None
 
 
 @each_reader
 @each_form
-def test_the_form_that_was_asked_for_is_read(reader: str, form: str):
+def test_the_form_that_was_asked_for_is_read(reader: Form, form: str):
     """The answer at the end counts, with marks, labels, fences and remarks, or the one object."""
     forms = FORMS[f"{reader} in {form}"]
     assert forms == {reply: ruling_of(reader, reply, form) for reply in forms}
 
 
 @each_reader
-def test_of_the_other_form_json_alone_is_read(reader: str):
+def test_of_the_other_form_json_alone_is_read(reader: Form):
     """One object where tags were asked for is the ruling; tags where JSON was are refused."""
     tags, objects = FORMS[f"{reader} in tags"], FORMS[f"{reader} in json"]
     assert [] == [text for text in tags if ruling_of(reader, text, "json")]
@@ -52,13 +48,13 @@ def test_of_the_other_form_json_alone_is_read(reader: str):
 
 @each_reader
 @each_form
-def test_any_other_reply_is_refused(reader: str, form: str):
+def test_any_other_reply_is_refused(reader: Form, form: str):
     """Cut, doubled, hedged, taken back or in a form of its own: asked again, never guessed at."""
     forms = [*FORMS[f"no {reader} in {form}"], '{"answer": ' + "9" * 5_000 + "}"]
     forms.append('{"answer": ' + "[" * 100_000)
     assert [] == [reply for reply in forms if ruling_of(reader, reply, form) is not None]
     with pytest.raises(ValueError, match=r"\w"):
-        READERS[reader]("", structured=form == "json")
+        read_ruling("", reader, structured=form == "json")
 
 
 five = "\n".join(f"{name}:YES" for name in CRITERIA)
@@ -74,9 +70,9 @@ pieces = st.sampled_from(
 @given(st.lists(pieces, max_size=9).map("".join) | st.text(), st.sampled_from(["tags", "json"]))
 def test_a_reply_is_read_or_refused(reply: str, form: str):
     """No text makes a parser fail in any other way, or rule what is no ruling."""
-    patterns = {
+    patterns: dict[Form, str] = {
         "digit": "[01]",
-        "verdict": "Supported|Refuted|NotEnoughInfo",
+        "coverage": "Supported|Refuted|NotEnoughInfo",
         "criteria": "[01]{5}",
     }
     for reader, pattern in patterns.items():

@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.coverage import coverage, pseudo_label
 from decomposerl.rewards.diversity import diversity
-from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
+from decomposerl.rewards.format import (
+    CONDITIONS,
+    conditions_met,
+    format_reward,
+    question_count,
+    verification,
+)
 from decomposerl.rewards.joint import joint
-from decomposerl.rewards.known import question_count, verification
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.quotes import quotes
 from decomposerl.rewards.readings import asks_about_part, restates
@@ -50,7 +55,7 @@ THINK, WHO, WHEN = "<think>a</think>", "<question>Who?</question>", "<question>W
 ONE, TWO = f"{WHO}<answer>Ilva.</answer>", f"{WHEN}<answer>1921.</answer>"
 END = "<verification>Supported</verification>"
 GOOD = f"{THINK}{ONE}{THINK}{TWO}{THINK}{END}"
-OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name, _ in CONDITIONS)
+OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name in CONDITIONS)
 
 
 FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -80,8 +85,8 @@ FORMATS: tuple[tuple[tuple[str, ...], str], ...] = (
     ((VERDICT, LABEL, TAGS), GOOD.removesuffix("</verification>")),
     ((ANSWERED, PAIRS, VERDICT, LABEL), f"{THINK}{ONE}{THINK}{WHEN}"),
     ((ASKS, ANSWERED, THOUGHT, PAIRS), THINK + END),
-    (tuple(name for name, _ in CONDITIONS), "The claim is supported."),
-    (tuple(name for name, _ in CONDITIONS), ""),
+    (tuple(name for name in CONDITIONS), "The claim is supported."),
+    (tuple(name for name in CONDITIONS), ""),
 )
 
 
@@ -94,7 +99,7 @@ def formats(text: str, settings: RewardSettings) -> list[float | None]:
 def test_format_conditions():
     """Each condition falls alone, those that hang together fall together; each is an eighth."""
     for broken, text in FORMATS:
-        expected = tuple(name for name, _ in CONDITIONS if name not in broken)
+        expected = tuple(name for name in CONDITIONS if name not in broken)
         assert expected == conditions_met(parse_trace(text)), text
         assert [(8 - len(broken)) / 8] == formats(text, PLAIN)
 

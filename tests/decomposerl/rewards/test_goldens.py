@@ -129,7 +129,7 @@ def test_the_other_readings_of_the_printed_traces():
 
 
 PAGE = ROOT / "docs/explanation/rewards.md"
-JUDGED = [reward.name for reward in REWARDS if reward.judged]
+JUDGED = [reward.name for reward in REWARDS if reward.judge_roles]
 TRACES = planted_traces()
 ROLLOUTS = [
     Rollout(

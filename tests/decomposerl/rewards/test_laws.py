@@ -43,7 +43,7 @@ def test_the_catalogue_has_the_papers_seven_first():
     seven = "format verification question_count diversity coverage necessity joint".split()
     assert seven == names[:7]
     assert [1.0] * 7 + [0.0] * len(REWARDS[7:]) == [reward.weight for reward in REWARDS]
-    assert ["coverage", "necessity", "joint"] == [one.name for one in REWARDS if one.judged]
+    assert ["coverage", "necessity", "joint"] == [one.name for one in REWARDS if one.judge_roles]
     assert len(names) == len({*names}) == len({one.symbol for one in REWARDS})
     assert TOTAL not in names
 
@@ -283,13 +283,13 @@ def test_a_lost_verdict_by_hand():
     Without coverage and necessity the lost verdict is nobody's loss.
     """
     scored = reward_batch(twins(), PLAIN)
-    assert (4.0, 4.0, 6.0, 6.0) == scored.totals
+    assert [4.0, 4.0, 6.0, 6.0] == scored.totals
     rates = {name: scored.failure_rate(name) for name in SEVEN}
     assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
     off = RewardSettings(weights={"coverage": 0.0, "necessity": 0.0})
     for settings in (off, replace(off, failures="raise")):
         scored = reward_batch(twins(), settings)
-        assert (4.0,) * 4 == scored.totals
+        assert [4.0] * 4 == scored.totals
         assert not {"coverage", "necessity"} & scored.results.keys()
 
 
@@ -341,8 +341,8 @@ def test_a_weight_is_a_finite_number_of_a_reward_by_name():
         with pytest.raises(ConfigError, match=rf"'{name}'.*format, verification"):
             reward_batch(twins(), RewardSettings(weights={name: 0.0}))
     off = RewardSettings(weights=dict.fromkeys(SEVEN, 0.0))
-    assert (None,) * 4 == reward_batch(twins(), off).totals
-    assert () == reward_batch([], PLAIN).totals
+    assert [None] * 4 == reward_batch(twins(), off).totals
+    assert [] == reward_batch([], PLAIN).totals
 
 
 def test_a_group_is_one_prompt():
@@ -399,7 +399,7 @@ def test_it_counts_with_its_weight():
     cases = numbered([case(S, [NEI, NEI]), case(S, [NEI])])
     batch = reward_batch(cases, RewardSettings({"own": 0.5}, own=OWN))
     plain = reward_batch(cases, RewardSettings())
-    assert (1.0, -1.0) == batch.counted["own"]
+    assert [1.0, -1.0] == batch.counted["own"]
     differences = [a - b for a, b in zip(batch.totals, plain.totals, strict=True)]  # type: ignore[operator]
     assert pytest.approx([0.5, -0.5]) == differences
     assert [1.0, -1.0] == batch.frame().filter(reward="own")["value"].to_list()

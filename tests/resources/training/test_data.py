@@ -45,7 +45,7 @@ from resources.training.rollout_log import RolloutLog
 from training_parts import BLOCKS, EXPERIMENT, FailingJudge, held_out_file, run_of
 
 NAMES = [reward.name for reward in REWARDS if reward.weight]
-JUDGED = [reward.name for reward in REWARDS if reward.judged]
+JUDGED = [reward.name for reward in REWARDS if reward.judge_roles]
 THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, _ = BLOCKS
 GOOD = (THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED)
 
@@ -199,7 +199,7 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=3))
     scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, 40)
     rewards = scorer.training(0, batch)
-    assert (None,) * 6 == rewards["verification"]
+    assert [None] * 6 == rewards["verification"]
     assert [None] * 3 == list(rewards["joint"][:3])
     assert None not in rewards["coverage"]
     refusing = replace(recipe, rewards=RewardSettings(failures="raise"))
