@@ -26,7 +26,7 @@ from decomposerl.traces.records import Problem, read_trace_records, read_trace_r
 from resources.judge.replay import ReplayJudge
 from resources.judge.scoring import reward_rollouts
 from resources.store.parquet import write_parquet
-from resources.store.temporary import replace_text
+from resources.store.temporary import replace_text, require_writable
 
 _SHOWN = 20  # problems
 
@@ -79,6 +79,7 @@ def score_file(
     if not records:
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{file} holds no trace that can be scored{listed}")
+    require_writable(table)  # before the judge is paid
     rollouts = [record.rollout() for record in records]
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
         judged = reward_rollouts(rollouts, judge, embedder, settings)
