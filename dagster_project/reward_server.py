@@ -181,13 +181,14 @@ class RewardServer:
         require("uvicorn")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            bound = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+            place = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+            bound = socket.create_server(place[:2], family=family, backlog=_MOST_CONNECTIONS)
         except (OSError, OverflowError, TypeError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error
         address, port = bound.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
-        self._bound, self._receive_s = bound, receive_s
+        self.socket, self._receive_s = bound, receive_s
         self._names = {"localhost", host.casefold(), socket.gethostname().casefold()}
 
     @contextmanager
@@ -213,7 +214,7 @@ class RewardServer:
         )
         server, self._pool = uvicorn.Server(config), ThreadPoolExecutor(_AT_ONCE)
         # Apart from the main thread, in which uvicorn would take the signals of the command.
-        thread = Thread(target=server.run, args=([self._bound],), daemon=True)
+        thread = Thread(target=server.run, args=([self.socket],), daemon=True)
         thread.start()
         try:
             yield

@@ -92,7 +92,7 @@ def serve_rewards(
     labels = offered_labels(settings, three_way=three_way)
     server, given = RewardServer(host, port), f"those under way have {STOP_S} s"
     stopped = f"no further request is taken; {given}, then status 503"
-    with opened_engines() as (judge, embedder), more_time(given, stopped):
+    with server.socket, opened_engines() as (judge, embedder), more_time(given, stopped):
         service = RewardService(judge, embedder, settings, labels, most_questions)
         with server.serving(service):
             print_note(f"judge={judge.engine}, question embedder={embedder.engine}")
