@@ -43,13 +43,9 @@ from resources.chat.engine import ChatEngine
 from resources.judge.scoring import reward_rollouts
 from resources.training.process import RunLimits
 
-MOST_CYCLES = RunLimits().most_cycles
-"""As in training: a longer trace is neither judged nor embedded."""
-MOST_QUESTIONS = 2_000
+MOST_CYCLES = RunLimits().most_cycles  # a longer trace is neither judged nor embedded
 LARGEST_BODY = 16_000_000  # bytes
-STOP_S = 7
-"""Seconds that a stop gives the requests under way; it takes 10 at most."""
-_RECEIVE_S = 60.0
+STOP_S = 7  # that a stop gives the requests under way; it takes 10 at most
 _AT_ONCE = 8  # requests that are scored; the judge's own concurrency bounds its calls
 _MOST_CONNECTIONS = 512
 _SHOWN = 100  # problems in one reply
@@ -81,7 +77,7 @@ class RewardService:
     embedder: Embedder
     settings: RewardSettings
     labels: tuple[Verdict, ...] = LABELS
-    most_questions: int = MOST_QUESTIONS
+    most_questions: int = 2_000
 
     def health(self) -> Reply:
         """What scores here: engines, rewards with weight and range, readings."""
@@ -176,7 +172,7 @@ class RewardServer:
         EngineMissing: uvicorn is not installed.
     """
 
-    def __init__(self, host: str, port: int, receive_s: float = _RECEIVE_S) -> None:
+    def __init__(self, host: str, port: int, receive_s: float = 60.0) -> None:
         """A client has ``receive_s`` to send its request, and then to read the reply."""
         require("uvicorn")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -13,8 +13,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
 from resources.process.interrupt import more_time
 
-UNREADABLE = 3
-"""Exit code: some lines could not be read, the others were scored."""
+UNREADABLE = 3  # the exit code where some lines could not be read; the others were scored
 WeightOption = Annotated[
     list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
 ]
