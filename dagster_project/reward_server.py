@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 from dagster_project.row_forms import in_score_form
 from decomposerl.errors import ConfigError, DecomposeRLError
-from decomposerl.extras import require
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import active_rewards
@@ -49,9 +48,9 @@ STOP_S = 7  # that a stop gives the requests under way; it takes 10 at most
 _AT_ONCE = 8  # requests that are scored; the judge's own concurrency bounds its calls
 _MOST_CONNECTIONS = 512
 _SHOWN = 100  # problems in one reply
-_ADDRESSES = {("GET", "/v1/health"), ("POST", "/v1/rewards")}
 _UNFINISHED = "the server stops and did not finish this request; send it again"
 Reply = dict[str, object]
+Answer = tuple[HTTPStatus, Reply]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -95,7 +94,7 @@ class RewardService:
             "verdicts": [WRITTEN[label] for label in self.labels],
         }
 
-    def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
+    def answer(self, body: bytes) -> Answer:
         """Status and reply of a request; only a fault of this program raises."""
         try:
             return self._scored(body)
@@ -106,7 +105,7 @@ class RewardService:
         except DecomposeRLError as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
 
-    def _scored(self, body: bytes) -> tuple[HTTPStatus, Reply]:
+    def _scored(self, body: bytes) -> Answer:
         records, notes = _records(body, self.labels)
         rollouts = [record.rollout() for record in records]
         cycles = [len(rollout.trace.cycles) for rollout in rollouts]
@@ -169,17 +168,15 @@ class RewardServer:
 
     Raises:
         ConfigError: host or port cannot be used.
-        EngineMissing: uvicorn is not installed.
     """
 
     def __init__(self, host: str, port: int, receive_s: float = 60.0) -> None:
         """A client has ``receive_s`` to send its request, and then to read the reply."""
-        require("uvicorn")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             place = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
             bound = socket.create_server(place[:2], family=family, backlog=_MOST_CONNECTIONS)
-        except (OSError, OverflowError, TypeError, ValueError) as error:
+        except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error
         address, port = bound.getsockname()[:2]
@@ -221,28 +218,23 @@ class RewardServer:
 
     async def _application(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, as ASGI has it. A body that is refused is read, too, so that it arrives."""
-        refusal, body, more = self._refusal(scope), bytearray(), True
+        answer, body, more = self._answer_to(scope), bytearray(), True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
-            body += message["body"] if refusal is None else b""
+            body += message["body"] if answer is None else b""
             more = message["more_body"]
             if len(body) > LARGEST_BODY:
-                body = bytearray()
-                refusal = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_BODY:,} bytes"
-        reply: Reply
-        if refusal is not None:
-            status, reply = refusal[0], {"error": refusal[1]}
-        elif scope["method"] == "GET":
-            status, reply = HTTPStatus.OK, self._health
-        else:
+                error = f"the body has more than {LARGEST_BODY:,} bytes"
+                body, answer = bytearray(), (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": error})
+        if answer is None:
             scored = partial(self._service.answer, bytes(body))
             try:
-                status, reply = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
+                answer = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
             except asyncio.CancelledError:  # a stop does not wait for the service
-                status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
-        content = json.dumps(reply).encode()
+                answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
+        status, content = answer[0], json.dumps(answer[1]).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),
@@ -251,23 +243,24 @@ class RewardServer:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    def _refusal(self, scope: Message) -> tuple[HTTPStatus, str] | None:
-        """Why a request may not be answered, by its address and headers alone."""
+    def _answer_to(self, scope: Message) -> Answer | None:
+        """What address and headers alone decide: health, or why a request may not be answered."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         names = (b"host", b"origin", b"sec-fetch-site", b"content-type")
         host, origin, site, kind = (headers.get(name, "") for name in names)
-        if not self._owns(host):
-            return HTTPStatus.FORBIDDEN, f"this server is not '{safe_name(host)}'"
-        if origin not in {"", f"http://{host}"} or site not in {"", "none", "same-origin"}:
-            return HTTPStatus.FORBIDDEN, "a page of another site may ask nothing here"
-        if (scope["method"], scope["path"]) not in _ADDRESSES:
-            return HTTPStatus.NOT_FOUND, "there is no such address"
         kind = kind.partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
-            # No page of another site may send that without asking for leave.
-            said = f"the content type is '{safe_name(kind)}'; it must be application/json"
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said
-        return None
+        if not self._owns(host):
+            return HTTPStatus.FORBIDDEN, {"error": f"this server is not '{safe_name(host)}'"}
+        if origin not in {"", f"http://{host}"} or site not in {"", "none", "same-origin"}:
+            return HTTPStatus.FORBIDDEN, {"error": "a page of another site may ask nothing here"}
+        if (scope["method"], scope["path"]) == ("GET", "/v1/health"):
+            return HTTPStatus.OK, self._health
+        if (scope["method"], scope["path"]) != ("POST", "/v1/rewards"):
+            return HTTPStatus.NOT_FOUND, {"error": "there is no such address"}
+        if kind == "application/json":  # which no page of another site may send unasked
+            return None
+        error = f"the content type is '{safe_name(kind)}'; it must be application/json"
+        return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, {"error": error}
 
     def _owns(self, host: str) -> bool:
         """Whether a Host header may mean this server: a number, or one of its names.
