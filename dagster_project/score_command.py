@@ -18,10 +18,7 @@ WeightOption = Annotated[
     list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
 ]
 ReadingOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="NAME=WORD, such as necessity=mean; repeatable; see docs/how-to/serve-rewards.md."
-    ),
+    list[str] | None, typer.Option(help="NAME=WORD, such as necessity=mean; repeatable.")
 ]
 ThreeWayOption = Annotated[
     bool, typer.Option("--three-way", help="Not Enough Information is a verdict and a label, too.")
