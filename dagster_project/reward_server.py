@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 from dagster_project.row_forms import in_score_form
 from decomposerl.errors import ConfigError, DecomposeRLError
-from decomposerl.extras import require
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.scoring import active_rewards, reward_rollouts
@@ -41,19 +40,15 @@ from decomposerl.traces.records import (
 from resources.chat.engine import ChatEngine
 from resources.training.process import RunLimits
 
-MOST_CYCLES = RunLimits().most_cycles
-"""As in training: a longer trace is neither judged nor embedded."""
-MOST_QUESTIONS = 2_000
+MOST_CYCLES = RunLimits().most_cycles  # a longer trace is neither judged nor embedded
 LARGEST_BODY = 16_000_000  # bytes
-STOP_S = 7
-"""Seconds that a stop gives the requests under way; it takes 10 at most."""
-_RECEIVE_S = 60.0
+STOP_S = 7  # that a stop gives the requests under way; it takes 10 at most
 _AT_ONCE = 8  # requests that are scored; the judge's own concurrency bounds its calls
 _MOST_CONNECTIONS = 512
 _SHOWN = 100  # problems in one reply
-_ADDRESSES = {("GET", "/v1/health"), ("POST", "/v1/rewards")}
 _UNFINISHED = "the server stops and did not finish this request; send it again"
 Reply = dict[str, object]
+Answer = tuple[HTTPStatus, Reply]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -79,7 +74,7 @@ class RewardService:
     embedder: Embedder
     settings: RewardSettings
     labels: tuple[Verdict, ...] = LABELS
-    most_questions: int = MOST_QUESTIONS
+    most_questions: int = 2_000
 
     def health(self) -> Reply:
         """What scores here: engines, rewards with weight and range, readings."""
@@ -97,7 +92,7 @@ class RewardService:
             "verdicts": [WRITTEN[label] for label in self.labels],
         }
 
-    def answer(self, body: bytes) -> tuple[HTTPStatus, Reply]:
+    def answer(self, body: bytes) -> Answer:
         """Status and reply of a request; only a fault of this program raises."""
         try:
             return self._scored(body)
@@ -108,7 +103,7 @@ class RewardService:
         except DecomposeRLError as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
 
-    def _scored(self, body: bytes) -> tuple[HTTPStatus, Reply]:
+    def _scored(self, body: bytes) -> Answer:
         records, notes = _records(body, self.labels)
         rollouts = [record.rollout() for record in records]
         cycles = [len(rollout.trace.cycles) for rollout in rollouts]
@@ -171,21 +166,20 @@ class RewardServer:
 
     Raises:
         ConfigError: host or port cannot be used.
-        EngineMissing: uvicorn is not installed.
     """
 
-    def __init__(self, host: str, port: int, receive_s: float = _RECEIVE_S) -> None:
+    def __init__(self, host: str, port: int, receive_s: float = 60.0) -> None:
         """A client has ``receive_s`` to send its request, and then to read the reply."""
-        require("uvicorn")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            bound = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
-        except (OSError, OverflowError, TypeError, ValueError) as error:
+            place = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+            bound = socket.create_server(place[:2], family=family, backlog=_MOST_CONNECTIONS)
+        except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ConfigError(f"--host {host} --port {port} cannot be used: {why}") from error
         address, port = bound.getsockname()[:2]
         self.url = f"http://[{address}]:{port}" if ":" in host else f"http://{address}:{port}"
-        self._bound, self._receive_s = bound, receive_s
+        self.socket, self._receive_s = bound, receive_s
         self._names = {"localhost", host.casefold(), socket.gethostname().casefold()}
 
     @contextmanager
@@ -211,7 +205,7 @@ class RewardServer:
         )
         server, self._pool = uvicorn.Server(config), ThreadPoolExecutor(_AT_ONCE)
         # Apart from the main thread, in which uvicorn would take the signals of the command.
-        thread = Thread(target=server.run, args=([self._bound],), daemon=True)
+        thread = Thread(target=server.run, args=([self.socket],), daemon=True)
         thread.start()
         try:
             yield
@@ -222,28 +216,23 @@ class RewardServer:
 
     async def _application(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, as ASGI has it. A body that is refused is read, too, so that it arrives."""
-        refusal, body, more = self._refusal(scope), bytearray(), True
+        answer, body, more = self._answer_to(scope), bytearray(), True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
-            body += message["body"] if refusal is None else b""
+            body += message["body"] if answer is None else b""
             more = message["more_body"]
             if len(body) > LARGEST_BODY:
-                body = bytearray()
-                refusal = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {LARGEST_BODY:,} bytes"
-        reply: Reply
-        if refusal is not None:
-            status, reply = refusal[0], {"error": refusal[1]}
-        elif scope["method"] == "GET":
-            status, reply = HTTPStatus.OK, self._health
-        else:
+                error = f"the body has more than {LARGEST_BODY:,} bytes"
+                body, answer = bytearray(), (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": error})
+        if answer is None:
             scored = partial(self._service.answer, bytes(body))
             try:
-                status, reply = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
+                answer = await asyncio.get_running_loop().run_in_executor(self._pool, scored)
             except asyncio.CancelledError:  # a stop does not wait for the service
-                status, reply = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
-        content = json.dumps(reply).encode()
+                answer = HTTPStatus.SERVICE_UNAVAILABLE, {"error": _UNFINISHED}
+        status, content = answer[0], json.dumps(answer[1]).encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),
@@ -252,23 +241,24 @@ class RewardServer:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    def _refusal(self, scope: Message) -> tuple[HTTPStatus, str] | None:
-        """Why a request may not be answered, by its address and headers alone."""
+    def _answer_to(self, scope: Message) -> Answer | None:
+        """What address and headers alone decide: health, or why a request may not be answered."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         names = (b"host", b"origin", b"sec-fetch-site", b"content-type")
         host, origin, site, kind = (headers.get(name, "") for name in names)
-        if not self._owns(host):
-            return HTTPStatus.FORBIDDEN, f"this server is not '{safe_name(host)}'"
-        if origin not in {"", f"http://{host}"} or site not in {"", "none", "same-origin"}:
-            return HTTPStatus.FORBIDDEN, "a page of another site may ask nothing here"
-        if (scope["method"], scope["path"]) not in _ADDRESSES:
-            return HTTPStatus.NOT_FOUND, "there is no such address"
         kind = kind.partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
-            # No page of another site may send that without asking for leave.
-            said = f"the content type is '{safe_name(kind)}'; it must be application/json"
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, said
-        return None
+        if not self._owns(host):
+            return HTTPStatus.FORBIDDEN, {"error": f"this server is not '{safe_name(host)}'"}
+        if origin not in {"", f"http://{host}"} or site not in {"", "none", "same-origin"}:
+            return HTTPStatus.FORBIDDEN, {"error": "a page of another site may ask nothing here"}
+        if (scope["method"], scope["path"]) == ("GET", "/v1/health"):
+            return HTTPStatus.OK, self._health
+        if (scope["method"], scope["path"]) != ("POST", "/v1/rewards"):
+            return HTTPStatus.NOT_FOUND, {"error": "there is no such address"}
+        if kind == "application/json":  # which no page of another site may send unasked
+            return None
+        error = f"the content type is '{safe_name(kind)}'; it must be application/json"
+        return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, {"error": error}
 
     def _owns(self, host: str) -> bool:
         """Whether a Host header may mean this server: a number, or one of its names.

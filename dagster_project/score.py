@@ -24,7 +24,7 @@ from decomposerl.schemas import LABELS, VERDICTS, Verdict
 from decomposerl.traces.records import Problem, read_trace_records, read_trace_rows
 from resources.judge.replay import ReplayJudge
 from resources.store.parquet import write_parquet
-from resources.store.temporary import replace_text
+from resources.store.temporary import replace_text, require_writable
 
 _SHOWN = 20  # problems
 
@@ -77,6 +77,7 @@ def score_file(
     if not records:
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{file} holds no trace that can be scored{listed}")
+    require_writable(table)  # before the judge is paid
     rollouts = [record.rollout() for record in records]
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
         scored = reward_rollouts(rollouts, judge, embedder, settings)

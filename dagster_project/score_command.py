@@ -13,16 +13,12 @@ from decomposerl.errors import ConfigError
 from decomposerl.rewards.settings import RewardSettings
 from resources.process.interrupt import more_time
 
-UNREADABLE = 3
-"""Exit code: some lines could not be read, the others were scored."""
+UNREADABLE = 3  # the exit code where some lines could not be read; the others were scored
 WeightOption = Annotated[
     list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
 ]
 ReadingOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="NAME=WORD, such as necessity=mean; repeatable; see docs/how-to/serve-rewards.md."
-    ),
+    list[str] | None, typer.Option(help="NAME=WORD, such as necessity=mean; repeatable.")
 ]
 ThreeWayOption = Annotated[
     bool, typer.Option("--three-way", help="Not Enough Information is a verdict and a label, too.")
@@ -92,7 +88,7 @@ def serve_rewards(
     labels = offered_labels(settings, three_way=three_way)
     server, given = RewardServer(host, port), f"those under way have {STOP_S} s"
     stopped = f"no further request is taken; {given}, then status 503"
-    with opened_engines() as (judge, embedder), more_time(given, stopped):
+    with server.socket, opened_engines() as (judge, embedder), more_time(given, stopped):
         service = RewardService(judge, embedder, settings, labels, most_questions)
         with server.serving(service):
             print_note(f"judge={judge.engine}, question embedder={embedder.engine}")

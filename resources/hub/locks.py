@@ -73,20 +73,27 @@ class ModelLocks:
         """
         return self._pinned(model, revision, self.ask)
 
-    def state(self, model: str) -> tuple[str, str]:
+    def state(self, model: str, branch: str = MAIN) -> tuple[str, str]:
         """The commits that are locked and cached, empty where none is; writes nothing."""
-        locked = self._locked(model, MAIN)
-        return locked, self._in_cache(model, locked or MAIN)
+        locked = read_model_lock(self.file).get(_key(model, branch), "")
+        cached = self._in_cache(model, locked or branch)
+        other = self._in_cache(model, branch) if locked and not cached else ""
+        if other:
+            raise ConfigError(
+                f"{model} is locked to commit {locked}, but this machine has {other}: hf download "
+                f"{model} --revision {locked}, or delete its line from {self.file} to accept "
+                f"{other} (results of the two are stored apart)"
+            )
+        return locked, cached
 
     def _pinned(self, model: str, revision: str, ask: Pin) -> str:
         if not self.file or Path(model).is_dir() or COMMIT.fullmatch(revision):
             return revision
         branch = revision or MAIN
-        if locked := self._locked(model, branch):
-            return locked
-        commit = self._in_cache(model, branch) or ask(model, branch)
-        if not commit:
-            return revision
+        locked, cached = self.state(model, branch)
+        commit = locked or cached or ask(model, branch)
+        if locked or not commit:
+            return commit or revision
         file = Path(self.file)
         with file_lock(lock_path(file.parent, file.name), self.file, wait_s=_WAIT_S):
             locks = read_model_lock(self.file)  # again: another process may be first
@@ -94,18 +101,6 @@ class ModelLocks:
             lines = (f"{json.dumps(name)} = {json.dumps(locks[name])}\n" for name in sorted(locks))
             replace_text(file, [_HEADER, *lines])
         return commit
-
-    def _locked(self, model: str, branch: str) -> str:
-        """The commit of the lock file, empty where it has none."""
-        locked = read_model_lock(self.file).get(_key(model, branch), "")
-        other = self._in_cache(model, branch) if locked else ""
-        if other and not self._in_cache(model, locked):
-            raise ConfigError(
-                f"{model} is locked to commit {locked}, but this machine has {other}: hf download "
-                f"{model} --revision {locked}, or delete its line from {self.file} to accept "
-                f"{other} (results of the two are stored apart)"
-            )
-        return locked
 
     def _in_cache(self, model: str, revision: str) -> str:
         try:
@@ -131,9 +126,9 @@ def read_model_lock(file: str) -> dict[str, str]:
     Raises:
         ConfigError: the file is damaged.
     """
+    path = Path(file)
     try:
-        text = Path(file).read_text(encoding="utf-8") if file and Path(file).is_file() else ""
-        locks = tomllib.loads(text)
+        locks = tomllib.loads(path.read_text("utf-8")) if file and path.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"lock file {file}: {error}; delete it to lock anew") from error
     wrong = [key for key, value in locks.items() if not COMMIT.fullmatch(str(value))]

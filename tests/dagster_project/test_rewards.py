@@ -294,6 +294,7 @@ ATTACKS: list[tuple[dict[str, str], int]] = [
     ({"Content-Type": "text/plain"}, 415),  # what a page may send without being asked for leave
     ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
     (JSON | {"Sec-Fetch-Site": "none", "Host": "LocalHost"}, 200),
+    (JSON | {"Host": "10.0.0.5:8005"}, 200),  # as behind a forwarded port; no page can send one
 ]
 
 
