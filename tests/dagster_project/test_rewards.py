@@ -113,7 +113,7 @@ def test_weights_and_readings_are_those_of_the_service():
     verification = first["rewards"]["verification"]
     assert ("absent", None) == (verification["state"], verification["counted"])
     health = one.health()
-    said = {"profile": "embedded", "judge": "rule_judge:3", "labelled_share": 0.0}
+    said = {"profile": "embedded", "judge": "rule_judge:4", "labelled_share": 0.0}
     assert said.items() <= health.items()
     assert ["Supported", "Refuted"] == health["verdicts"]
     weights = {reward["name"]: reward["weight"] for reward in health["rewards"]}
