@@ -36,7 +36,7 @@ from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.runner import MethodPrompts, Reply
 from resources.judge.rule_judge import (
     answering,
-    asks_yes_or_no,
+    asks_yes_no,
     read,
     read_document,
     share,
@@ -203,7 +203,7 @@ def _verified(evidence: str, statement: str) -> Weighing:
 def _answered(evidence: str, question: str) -> Weighing:
     """The evidence's answer on one line, or unknown."""
     text = " ".join(" ".join(answering(evidence, question)).split())
-    if not text or not asks_yes_or_no(question):
+    if not text or not asks_yes_no(question):
         return text or UNKNOWN
     held = yield from _verified(evidence, _statement_of(question))
     return f"{'Yes' if held == 'Supported' else 'No'}, {text}"
@@ -262,7 +262,7 @@ def _stated(variables: Variables) -> str:
     ((question, answer),) = _pairs_in(variables)
     lead, _, reason = answer.partition(",")
     decision, fact = lead.strip(" .").lower(), _statement_of(question)
-    if not asks_yes_or_no(question) or decision not in {"yes", "no"}:
+    if not asks_yes_no(question) or decision not in {"yes", "no"}:
         return answer
     if decision == "no":
         is_name = fact.partition(" ")[0].lower() not in STOP_WORDS
@@ -316,7 +316,7 @@ def _statement_of(question: str) -> str:
     """
     text = question.strip().rstrip("?").strip()
     bare = _TRUE_THAT.sub("", text)
-    if bare == text and asks_yes_or_no(question):
+    if bare == text and asks_yes_no(question):
         first, _, rest = text.partition(" ")
         bare = rest if first.lower() in AUXILIARIES else text
     return f"{bare[:1].upper()}{bare[1:]}."

@@ -225,13 +225,13 @@ def answering(document: str, question: str) -> tuple[str, ...]:
     window = read_document(document).window(asked, 2)
     held = _NONE.union(*(sentence.content for sentence in window))
     parts = (asked.topic - asked.values, asked.topic & asked.values, asked.topic)
-    least = _WORDS["question"]["yes_no" if asks_yes_or_no(text) else "wh"]
+    least = _WORDS["question"]["yes_no" if asks_yes_no(text) else "wh"]
     shares = (share(part, asked, held) for part in parts)
     holds = "?" in question and all(map(ge, shares, least))
     return tuple(sentence.text for sentence in window if holds)
 
 
-def asks_yes_or_no(question: str) -> bool:
+def asks_yes_no(question: str) -> bool:
     """Whether the question opens with an auxiliary."""
     return (question.split() or [""])[0].lower() in AUXILIARIES
 
