@@ -34,14 +34,7 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.runner import MethodPrompts, Reply
-from resources.judge.rule_judge import (
-    answering,
-    asks_yes_no,
-    read,
-    read_document,
-    share,
-    verdict,
-)
+from resources.judge.rule_judge import answering, asks_yes_no, read, read_document, share, verdict
 
 RULES = 5
 """Raised whenever the rules change, so that stored claims are not mixed."""
