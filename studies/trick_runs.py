@@ -22,7 +22,7 @@ from decomposerl.training.curves import Split, history
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.health import HealthSettings, Measures, health_findings, spread_key
-from resources.judge.rule_words import clean
+from resources.judge.rule_judge import clean
 from resources.store.parquet import DataFolder
 from resources.training.data import Completion
 from resources.training.metrics_log import SPLITS, batch_points

@@ -34,11 +34,7 @@ METHODS: tuple[Method, ...] = (
     claimdecomp.METHOD,
     qacheck.METHOD,
 )
-SYSTEM_METHODS: tuple[Method, ...] = (
-    *METHODS,
-    direct.SIMPLE_EXAMPLES,
-    direct.COT_EXAMPLES,
-)
+SYSTEM_METHODS: tuple[Method, ...] = (*METHODS, direct.SIMPLE_EXAMPLES, direct.COT_EXAMPLES)
 """Those of the systems that need no file; the last two are rows of our own."""
 ENTRY_METHODS: tuple[Method, ...] = (*SYSTEM_METHODS, direct.FEW_SHOT)
 """What an entry of ``systems.toml`` may name, besides ``trace`` and ``verifier``."""

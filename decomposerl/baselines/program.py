@@ -65,6 +65,7 @@ _REFERENCE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
 _WORDS = {"AND": "and", "OR": "or", "NOT": "not", "RETURN": "return", "&&": "&"}
 _NO_FACTORS = {"Predict", "and", "or", "True", "False", "=", "&", ")", "\n"}
 _ESCAPE = re.compile(r"""\\([\\"'n])""")
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _PROGRAMS = Wordings("programs")
 
 
@@ -105,7 +106,10 @@ class Program:
 
 def write_program(program: Program) -> str:
     """Canonical text, one statement a line; ``parse_program`` reads the same program back."""
-    lines = [f"{step.name} = {step.function}({_quoted(step.text)})" for step in program.steps]
+    lines = [
+        f'{step.name} = {step.function}("{step.text.translate(_ESCAPED)}")'
+        for step in program.steps
+    ]
     return "\n".join([*lines, f"{program.label} = Predict({program.expression})"])
 
 
@@ -146,11 +150,6 @@ def spoken(value: Value) -> str:
     if isinstance(value, str):
         return value
     return "unknown" if value is None else str(value).lower()
-
-
-def _quoted(text: str) -> str:
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-    return '"' + "".join(escapes.get(character, character) for character in text) + '"'
 
 
 def read_program(reply: str) -> Program:
@@ -227,7 +226,9 @@ def _as_python(text: str) -> tuple[str, list[str]]:
         position = part.end()
         if part["string"] is not None:
             words.append(str(len(strings)))
-            strings.append(_ESCAPE.sub(_unescaped, part["string"][1:-1]))
+            strings.append(
+                _ESCAPE.sub(lambda escape: escape[1].replace("n", "\n"), part["string"][1:-1])
+            )
         elif part["word"] is not None:
             words.append(_WORDS.get(part["word"], part["word"]))
     if "Predict" in words:
@@ -235,10 +236,6 @@ def _as_python(text: str) -> tuple[str, list[str]]:
         if len(factors) > MOST_FACTORS + 1:  # of the bracket behind Predict, too
             raise ProgramRejectedError("too_long_expression", words.count("\n") + 1, "many parts")
     return " ".join(words).replace("\n ", "\n").lstrip(" "), strings
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    return escape[1].replace("n", "\n")
 
 
 def _quoting(text: str, position: int, token: re.Match[str] | None) -> re.Match[str] | None:
@@ -305,9 +302,8 @@ class _Reader:
     def _expression(self, node: ast.expr) -> tuple[_Operator, str]:
         """An expression's last operator, and its canonical text."""
         match node:
-            case ast.Name(id=name):
-                self._check_fact(name, node)
-                return "", name
+            case ast.Name():
+                return "", self._fact(node)
             case ast.UnaryOp(op=ast.Not(), operand=inner) if not _bare(node, inner, "not "):
                 return _negated(*self._expression(inner))
             case ast.BoolOp(op=op, values=values):
@@ -322,13 +318,14 @@ class _Reader:
                 return compared if truth else _negated(*compared)
         raise _rejected("syntax", node, "no expression of facts")
 
-    def _check_fact(self, name: str, node: ast.expr) -> None:
-        if name in _RESERVED:
-            raise _rejected("syntax", node, f"'{name}' is no result's name")
-        if name not in self._steps:
-            raise _rejected("undefined_name", node, name)
-        if self._steps[name].function != "Verify":
-            raise _rejected("not_a_fact", node, name)
+    def _fact(self, node: ast.Name) -> str:
+        if node.id in _RESERVED:
+            raise _rejected("syntax", node, f"'{node.id}' is no result's name")
+        if node.id not in self._steps:
+            raise _rejected("undefined_name", node, node.id)
+        if self._steps[node.id].function != "Verify":
+            raise _rejected("not_a_fact", node, node.id)
+        return node.id
 
 
 def _negated(inner: _Operator, text: str) -> tuple[_Operator, str]:

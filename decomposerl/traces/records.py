@@ -1,16 +1,15 @@
 """JSONL lines and JSON rows: traces for ``decomposerl score``, claims for ``decomposerl verify``.
 
-Takes lines or rows, gives records and what is wrong with the rest. One line is one trace of any
-policy with its claim, or a claim alone::
+Gives records and what is wrong with the rest. One line is one trace of a policy with its claim, or
+a claim alone; ``claim``, ``evidence`` and ``trace`` must be there, null is absent elsewhere::
 
     {"claim": "…", "evidence": "…" or ["…", "…"], "trace": "<think>…",
      "label": "Supported", "n_star": 3, "questions": ["…"], "group": "a17",
      "rollout": 0, "truncated": false}
     {"claim": "…", "evidence": "…" or ["…", "…"], "claim_id": "…"}
 
-``claim``, ``evidence`` and ``trace`` must be there; null is the same as absent elsewhere. A
-bad line never stops the lines after it, and none is repaired by a guess: it is left out, also where
-a field is misspelt. Sizes have limits far above any rollout (160 kB), so none holds up the rest.
+A bad line never stops the lines after it, and none is repaired by a guess: it is left out, also
+where a field is misspelt. Sizes have limits far above any rollout, so none holds up the rest.
 """
 
 import hashlib
@@ -40,22 +39,13 @@ MOST_QUESTIONS = 1_000
 """Questions of a trace; n of them take 4n + 1 rulings."""
 MOST_READ = 200_000_000
 """Questions of a trace times bytes of its evidence, in which each of them is looked up."""
-_QUESTION = "<question>"
 _LABEL_NAMES = {"gold", "gold_label", "ground_truth", "target", "answer_key", "labels"}
 _LARGEST = 1_000_000
-_LONGEST = 80
-_DIGITS = 16
-_SHARED = ("claim", "evidence", "label", "n_star")
 _NO_TEXT = {"nan", "n/a", "none", "null"}  # what programs write where there is none
 _KINDS = {
-    str: "a text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
+    str: "a text", bool: "true or false", int: "a number", float: "a number",
+    list: "a list", dict: "an object", type(None): "null",
+}  # fmt: skip
 Value = TypeVar("Value")
 
 
@@ -77,9 +67,9 @@ class TraceRecord:
 
     def rollout(self) -> Rollout:
         """The record with its trace parsed."""
-        same = ("group", "number", "claim", "evidence", "label", "n_star", "truncated")
-        values = {name: getattr(self, name) for name in same}
-        return Rollout(trace=parse_trace(self.text, self.labels), **values)
+        trace, n_star = parse_trace(self.text, self.labels), self.n_star
+        prompt = self.group, self.number, self.claim, self.evidence
+        return Rollout(*prompt, trace, self.label, n_star, self.truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +218,12 @@ def meant_field(
 def group_of(claim: str, evidence: str) -> str:
     """The group of a record that names none: 16 hex digits of SHA-256 over both texts."""
     text = json.dumps([claim, evidence], ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def safe_name(text: str) -> str:
-    """A field's name as it may be shown and stored, at most ``_LONGEST`` characters."""
-    return printable(text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST], keep="")
+    """A field's name as it may be shown and stored, at most 80 characters."""
+    return printable(text.encode("utf-8", "replace").decode("utf-8")[:80], keep="")
 
 
 def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object] | str]]:
@@ -268,7 +258,7 @@ class _Reader:
     def take(self, line: int, values: dict[str, object] | str) -> None:
         """Read an object, or note what is wrong with its line."""
         if isinstance(values, str):
-            self.problems.append(Problem(self.file, line, "", values, unit=self.unit))
+            self._note(line, "", values)
             return
         fields = _Fields(values)
         record = self._record(line, fields)
@@ -277,15 +267,17 @@ class _Reader:
                 fields.bad.append((safe_name(name), f"is no field; '{meant}' is absent: rename it"))
             elif name not in self.unread:
                 self.unread.add(name)
-                reason = f"is not read, here and in later {self.unit}s"
-                problem = Problem(self.file, line, safe_name(name), reason, False, self.unit)
-                self.problems.append(problem)
+                said = f"is not read, here and in later {self.unit}s"
+                self._note(line, safe_name(name), said, dropped=False)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
-            self.problems.append(Problem(self.file, line, name, reason, unit=self.unit))
+            self._note(line, name, reason)
         if not bad:
             self.groups.setdefault(record.group, {})[record.number] = record
             self.records.append(record)
+
+    def _note(self, line: int, name: str, reason: str, *, dropped: bool = True) -> None:
+        self.problems.append(Problem(self.file, line, name, reason, dropped, self.unit))
 
     def _record(self, line: int, fields: "_Fields") -> TraceRecord:
         claim = fields.read("claim", _claim, "", required=True)
@@ -294,7 +286,8 @@ class _Reader:
         text = fields.read("trace", trace, "", required=True)
         label = fields.read("label", partial(_label, labels=self.labels), None)
         n_star = fields.read("n_star", partial(_number, least=1), None)
-        asked = fields.read("questions", _different, 0) or None
+        questions: list[str] = fields.read("questions", _texts, [])
+        asked = len(set(map(str.strip, questions))) or None
         if n_star is not None and asked is not None and n_star != asked:
             fields.bad.append(("n_star", f"{n_star}, but there are {asked} different questions"))
         group = fields.read("group", _name, "") or group_of(claim, evidence)
@@ -303,22 +296,21 @@ class _Reader:
             taken = self.groups.get(group, {})
             number = next(free for free in count(self.free.get(group, 0)) if free not in taken)
             self.free[group] = number
-        prompt = claim, evidence, text, label, n_star or asked, group
         truncated = fields.read("truncated", _truth, False)
+        prompt = claim, evidence, text, label, n_star or asked, group
         return TraceRecord(line, *prompt, number, truncated, self.labels)
 
     def _clashes(self, record: TraceRecord) -> Iterator[tuple[str, str]]:
         """Where a record disagrees with the first one of its group, or repeats another."""
-        members = self.groups.get(record.group)
-        if not members:
-            return
+        members = self.groups.get(record.group, {record.number: record})
         first = next(iter(members.values()))
-        for name in _SHARED:
+        for name in ("claim", "evidence", "label", "n_star"):
             if getattr(record, name) != getattr(first, name):
                 yield name, f"differs from {self.unit} {first.line} of the same group"
-        if record.number in members:
-            other = f"{self.unit} {members[record.number].line}"
-            yield "rollout", f"{record.number} is the number of {other} of the same group"
+        other = members.get(record.number, record)
+        if other is not record:
+            said = f"{record.number} is the number of {self.unit} {other.line} of the same group"
+            yield "rollout", said
 
 
 class _FieldError(Exception):
@@ -342,9 +334,8 @@ class _Fields:
                 return read(value)
         except _FieldError as error:
             self.bad.append((name, str(error)))
-        else:
-            if required:
-                self.bad.append((name, "is null" if name in self.values else "is missing"))
+        if value is None and required:
+            self.bad.append((name, "is null" if name in self.values else "is missing"))
         return absent
 
 
@@ -371,11 +362,6 @@ def _name(value: object) -> str:
     return str(value) if type(value) is int else _text(value)
 
 
-def _different(value: object) -> int:
-    """The number of different texts of a list."""
-    return len(set(map(str.strip, _texts(value))))
-
-
 def _texts(value: object) -> list[str]:
     """A list of texts, blank ones left out."""
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
@@ -394,7 +380,7 @@ def _evidence(value: object) -> str:
 def _trace(value: object, evidence: str | None) -> str:
     """A trace, which may be blank; what it asks of ``evidence`` has a limit, without it none."""
     text = _text(value, None if evidence is None else MOST_BYTES["trace"], blank=True)
-    asked, size = text.count(_QUESTION), len((evidence or "").encode())
+    asked, size = text.count("<question>"), len((evidence or "").encode())
     if evidence is not None and asked > MOST_QUESTIONS:
         raise _FieldError(f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
     if asked * size > MOST_READ:

@@ -34,10 +34,9 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.runner import MethodPrompts, Reply
-from resources.judge.rule_judge import answering, asks_yes_or_no, verdict
-from resources.judge.rule_words import read, read_document, share
+from resources.judge.rule_judge import answering, asks_yes_no, read, read_document, share, verdict
 
-RULES = 4
+RULES = 5
 """Raised whenever the rules change, so that stored claims are not mixed."""
 NONE, UNKNOWN = "NONE", "unknown"
 Pair = tuple[str, str]
@@ -193,7 +192,7 @@ def _verified(evidence: str, statement: str) -> Weighing:
 def _answered(evidence: str, question: str) -> Weighing:
     """The evidence's answer on one line, or unknown."""
     text = " ".join(" ".join(answering(evidence, question)).split())
-    if not text or not asks_yes_or_no(question):
+    if not text or not asks_yes_no(question):
         return text or UNKNOWN
     held = yield from _verified(evidence, _statement_of(question))
     return f"{'Yes' if held == 'Supported' else 'No'}, {text}"
@@ -252,7 +251,7 @@ def _stated(variables: Variables) -> str:
     ((question, answer),) = _pairs_in(variables)
     lead, _, reason = answer.partition(",")
     decision, fact = lead.strip(" .").lower(), _statement_of(question)
-    if not asks_yes_or_no(question) or decision not in {"yes", "no"}:
+    if not asks_yes_no(question) or decision not in {"yes", "no"}:
         return answer
     if decision == "no":
         is_name = fact.partition(" ")[0].lower() not in STOP_WORDS
@@ -301,7 +300,7 @@ def _statement_of(question: str) -> str:
     """
     text = question.strip().rstrip("?").strip()
     bare = _TRUE_THAT.sub("", text)
-    if bare == text and asks_yes_or_no(question):
+    if bare == text and asks_yes_no(question):
         first, _, rest = text.partition(" ")
         bare = rest if first.lower() in AUXILIARIES else text
     return f"{bare[:1].upper()}{bare[1:]}."

@@ -1,147 +1,240 @@
 """A judge made of rules: the four rulings where no model can run (paper, section 3.2).
 
-Takes judge calls, gives a ruling each, the same every time, and none fails. It compares
-names, numbers, plain words and polarity and understands nothing; orders and forged tags in
-what it reads are passed over, or cost the text that carries them. How well it does stands
-in ``docs/explanation/embedded-engines.md``.
+It compares names, numbers, plain words and polarity and understands nothing; orders and forged tags
+in what it reads are passed over, or cost the text that carries them. How well it does stands
+in ``docs/explanation/embedded-engines.md``; patterns and thresholds in ``rule_words.toml``.
 
 A question is answerable where one or two sentences hold what it names; an answer is correct
-where every sentence of it has a counterpart in the document, with the same polarity. What a
-reader would have to conclude, count or calculate is not answerable here, and not correct. Five
-rules on its wording say whether a question is atomic (7b): "and" is no fault inside a name, a
-quotation or "between A and B".
-
-Answers alone refute a claim where one denies a fact of it, negates it, calls it false, or has
-another name, number or year in the place of one that no answer confirms; they support it where they
-together hold what every fact says. An abstention, or a yes or no that names nothing of the claim,
-carries nothing.
+where every part of it has a counterpart in the document, with the same polarity. Answers alone
+refute a claim where one denies a fact of it, negates it, calls it false, or has another name or
+number in the place of one that no answer confirms; they support it where they together hold what
+every fact says. An abstention, or a yes or no that names nothing of the claim, carries nothing.
 """
 
+import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
+from operator import ge
+from typing import NamedTuple
 
-from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.call import JudgeCall, Ruling, Task
+from decomposerl.normal_form import normalised
 from decomposerl.replies.abstention import abstains
+from decomposerl.replies.rulings import RulingValue
 from decomposerl.schemas import Verdict
-from decomposerl.text.clauses import AUXILIARIES, checks_of, first_finite
+from decomposerl.text.clauses import AUXILIARIES, DETERMINERS, checks_of, first_finite
+from decomposerl.text.families import FAMILY
+from decomposerl.text.names import Word, name_runs
 from decomposerl.text.sentences import split_sentences
-from decomposerl.text.words import has_opposite, word_set
-from resources.judge.rule_words import (
-    FRAME_WORDS,
-    LEAD,
-    Document,
-    Statement,
-    clean,
-    pattern,
-    read,
-    read_document,
-    running,
-    share,
-    shared,
-    weight,
-)
+from decomposerl.text.words import STOP_WORDS, WORD, has_opposite, parse, stem, word_set
 
-RULES = 3
+RULES = 4
 """Raised whenever the rules change, so that stored rulings are not mixed."""
-_ABOUT_DOCUMENT, _NEGATION, _OPEN = map(pattern, ("about_document", "negation", "open"))
-_PART = re.compile(
-    r"\s*(?:;|:| -- |—|–|, (?=(?:and|but|while|whereas|which|who|where|so)\b)"
-    r"| (?:while|whereas|but) | and (?=never|not|no\b|explicitly|does|did|is|was|has))\s*"
-)
-_CONTRAST = re.compile(r", (?:and |but )?not (?:by |in |to |for |of |on |at )?[^,;.!?]{1,60}[.!]?$")
-_CLAUSE = re.compile(r"[;:]|, (?:but|while|although|though) | but ")
-_WH = word_set("who whom whose what which when where why how")
-_ASKING = re.compile(rf"\b(?:{'|'.join(sorted(_WH | AUXILIARIES))})\b", re.IGNORECASE)
-_JOIN = re.compile(r",?\s+(?:and|or|as well as|but)\s+|\s*;\s*")
-_QUOTED = re.compile(r"[\"“«][^\"”»]{1,120}[\"”»]|(?<!\w)['‘][^'’]{1,120}['’](?!\w)")
-_WH_PLAIN, _WH_VALUES, _WH_ALL = 0.5, 0.75, 0.6
-"""Least shares of a wh-question's plain words, names and numbers, and of all it names."""
-_YES_PLAIN, _YES_ALL = 0.3, 0.5
-"""The same of a yes-no question."""
-_ONE_SENTENCE, _PLAIN_SHARE, _SHORT = 0.6, 0.5, 3
-"""Least share of an answer's part in one sentence, of its plain words in the document."""
-MOST_PARTS = 1_000
-"""Distinct parts of an answer to one question; more are none, and nobody checks them all."""
-MOST_COMPARED = 10_000_000
-"""The same times the sentences of the document."""
-_QUESTION_SHARE = 0.34
-"""Least share of the question in the place where a short answer stands."""
-_SUBJECT, _OWN, _NAMES = 0.4, 0.5, 0.75
-"""Least share of a check's subject, of the rest, and of names in the rest, that is confirmed."""
-MOST_CHECKS = 100
-"""Facts of a claim at most: a longer text is no claim, and no answers suffice for it."""
-_DENIED, _FRAME, _NEAR = 3, 0.5, 0.7
-"""Least weight that a "no" shares with the claim, and least shares of a contradiction."""
-_LEAST_SHARED = 2
-_REACH = 500
-"""Characters on either side of a conjunction that tell what it joins."""
+_WORDS = tomllib.loads(files(__package__).joinpath("rule_words.toml").read_text("utf-8"))
+_WORDS["ASKING"] = "|".join(word_set(_WORDS["WH"]) | AUXILIARIES)
+_RULES = {
+    name: re.compile(
+        re.sub("TAGS|ASKING|JOIN", lambda word: _WORDS[word[0]], text), re.IGNORECASE | re.VERBOSE
+    )
+    for name, text in _WORDS["patterns"].items()
+}
+_LEAST: Mapping[str, float] = _WORDS["least"]
+_FRAME = frozenset(map(stem, word_set(_WORDS["FRAME"])))
+_MOST_PARTS, _MOST_COMPARED = 1_000, 10_000_000  # of an answer; times sentences of the document
+_MOST_CHECKS = 100  # a longer text is no claim, and no answers suffice for it
+_CANDIDATES = 8  # sentences with most words in common that are also compared loosely
+_ROOT, _LONGER = 4, 4  # letters that two forms of a word share at least, one has more at most
+_FEW = 3  # words before an order that say nothing by themselves, at most
+Stems = frozenset[str]
+_NONE: Stems = frozenset()
 
 
 class RuleJudge:
     """A ``Judge`` that needs nothing installed and always rules."""
 
-    @property
-    def engine(self) -> str:
-        """The rule set."""
-        return f"rule_judge:{RULES}"
+    engine = f"rule_judge:{RULES}"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """One ruling a call, in order; ``failure`` is always None."""
-        return [Ruling(_value(call)) for call in calls]
+        return [Ruling(_RULINGS[call.task](call)) for call in calls]
 
 
-def _value(call: JudgeCall) -> bool | tuple[bool, ...] | Verdict:
-    match call.task:
-        case "answerability":
-            return answerable(call.document, call.question)
-        case "atomicity":
-            return atomicity(call.claim, call.question)
-        case "correctness":
-            return all(correct(call.document, call.question, a) for a in call.answers)
-        case "coverage":
-            return verdict(call.claim, call.answers)
+class CleanText(NamedTuple):
+    """The sentences that are left, also in one line; ``orders``: words to a judge are gone."""
+
+    sentences: tuple[str, ...]
+    text: str
+    orders: bool
 
 
-# == Answerability ==
+@lru_cache(maxsize=4096)
+def clean(text: str) -> CleanText:
+    """A text without markup, forged tags and words to a judge: a ruling on it is on the rest."""
+    # Entities may be escaped twice.
+    text = html.unescape(html.unescape(text)) if "&" in text else text
+    plain = normalised("NFKC", _RULES["marks"].sub(" ", _RULES["invisible"].sub("", text)))
+    bare = _RULES["forged"].sub("\n", plain)
+    kept: list[str] = []
+    orders = bare != plain
+    for sentence in split_sentences(_RULES["tag"].sub(" ", bare)):
+        order = _RULES["orders"].search(sentence)
+        words = (sentence[: order.start()] if order else sentence).split()
+        orders = orders or order is not None
+        if order and (len(words) <= _FEW or words[-1].lower().strip(",;:") in STOP_WORDS):
+            words = []  # what only leads up to an order goes, too ("unless you …")
+        if any(map(str.isalnum, "".join(words))):
+            kept.append(" ".join(words))
+    return CleanText(tuple(kept), " ".join(kept), orders)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """One sentence, by its stems: ``content`` holds all, ``values`` names and numbers.
+
+    ``topic`` is all but the plain words that talk about the document; ``slots`` are the places of
+    names and numbers, by the word before ("in" for any year), each with its (last) stem.
+    """
+
+    text: str
+    content: Stems
+    values: Stems
+    numbers: Stems
+    topic: Stems
+    words: Stems
+    slots: tuple[tuple[str, str], ...]
+    negated: bool
+
+
+@lru_cache(maxsize=50_000)
+def read(sentence: str) -> Statement:
+    """Take one sentence apart."""
+    parsed, tokens = parse(sentence), WORD.findall(sentence)
+    words, names = [token.lower() for token in tokens], parsed.names
+    # At the start a capital alone proves nothing.
+    start, end = next(name_runs([Word(token, space=True) for token in tokens[:4]]), (1, 1))
+    if start == 0:
+        opening = (word for word in words[:end] if word not in STOP_WORDS)
+        names |= {stem(word) for word in opening if not word[0].isdigit()}
+    values = names | parsed.numbers
+    topic = parsed.content - (_FRAME - values)
+    slots = tuple(_slots([word for word in words if word not in DETERMINERS], names))
+    return Statement(
+        sentence, parsed.content, values, parsed.numbers, topic, parsed.words, slots, parsed.negated
+    )
+
+
+def _slots(words: list[str], names: Stems) -> Iterator[tuple[str, str]]:
+    """Each number, and each run of name words."""
+    roots = [stem(word) if word not in STOP_WORDS else "" for word in words]
+    start = 0
+    for at, root in enumerate(roots):
+        start = start if at and {root, roots[at - 1]} <= names else at
+        before = words[start - 1] if start else ""
+        if root[:1].isdigit():
+            yield "# in" if re.fullmatch(r"1\d{3}|20\d{2}", root) else f"# {before}", root
+        elif root in names and not names.issuperset(roots[at + 1 : at + 2] or [""]):
+            yield before, root
+
+
+def weight(stems: Stems, of: Statement) -> int:
+    """Names and numbers of ``of`` count twice."""
+    return len(stems) + len(stems & of.values)
+
+
+def shared(wanted: Stems, of: Statement, by: Stems) -> Stems:
+    """The ``wanted`` stems of ``of`` that ``by`` holds.
+
+    Values exactly; plain words also within a word family (write, author) and in other forms
+    (play, player).
+    """
+    held = wanted & by
+    loose = wanted - held - of.values
+    forms = _forms(by) if loose else _NONE
+    return held | {root for root in loose if not forms.isdisjoint(_forms(frozenset([root])))}
+
+
+@lru_cache(maxsize=16_384)
+def _forms(stems: Stems) -> frozenset[str | int]:
+    """The families of stems, and their shorter forms."""
+    families = frozenset[str | int](FAMILY[root] for root in stems if root in FAMILY)
+    lengths = ((root, range(max(_ROOT, len(root) - _LONGER), len(root) + 1)) for root in stems)
+    return families.union(root[:end] for root, ends in lengths for end in ends)
+
+
+def share(wanted: Stems, of: Statement, by: Stems) -> float:
+    """Weight of the ``wanted`` stems of ``of`` that ``by`` holds, 0..1; 1 where none is."""
+    return weight(shared(wanted, of, by), of) / weight(wanted, of) if wanted else 1.0
+
+
+class Document(NamedTuple):
+    """A document's statements, the places of those with a stem, and its text in small letters."""
+
+    sentences: tuple[Statement, ...]
+    holders: Mapping[str, Sequence[int]]
+    everything: Stems
+    text: str
+
+    def window(self, of: Statement, most: int) -> list[Statement]:
+        """At most ``most`` sentences that together hold most of the topic of ``of``, best first."""
+        chosen: list[Statement] = []
+        rest = of.topic
+        while rest and len(chosen) < most:
+            holding = {at for root in rest for at in self.holders.get(root, ())}
+            exact = [self.sentences[at] for at in sorted(holding)]
+            near = sorted(exact, key=lambda each: -weight(rest & each.content, of))[:_CANDIDATES]
+            if not near:
+                break
+            scored = [(shared(rest, of, each.content), each) for each in near]
+            held, best = max(scored, key=lambda pair: (weight(pair[0], of), -len(pair[1].content)))
+            chosen.append(best)
+            rest -= held
+        return chosen
+
+
+@lru_cache(maxsize=64)
+def read_document(text: str) -> Document:
+    """Take a document apart; calls about one document come together."""
+    cleaned = clean(text)
+    sentences = tuple(map(read, cleaned.sentences))
+    holders: dict[str, list[int]] = {}
+    for at, sentence in enumerate(sentences):
+        for root in sentence.content:
+            holders.setdefault(root, []).append(at)
+    return Document(sentences, holders, frozenset(holders), cleaned.text.lower())
+
+
+def _statements(pieces: Iterable[str]) -> tuple[Statement, ...]:
+    """Each distinct piece that has a word, taken apart."""
+    return tuple(read(each) for each in dict.fromkeys(pieces) if any(map(str.isalnum, each)))
 
 
 def answerable(document: str, question: str) -> bool:
     """Whether one or two sentences of ``document`` hold what answers ``question``."""
-    text = clean(question).text
-    if "?" not in question:
-        return False
-    if _ABOUT_DOCUMENT.search(text):
+    if "?" in question and _RULES["about_document"].search(clean(question).text):
         return bool(document.strip())
-    asked = read(text)
-    wanted, window = asked.topic, read_document(document).window(asked.topic, asked, 2)
-    if not window:
-        return False
-    held = _union(sentence.content for sentence in window)
-    parts = (wanted & asked.plain, wanted & asked.values, wanted)
-    plain, values, every = (share(part, asked, held) for part in parts)
-    if asks_yes_or_no(text):
-        return plain >= _YES_PLAIN and every >= _YES_ALL
-    return plain >= _WH_PLAIN and values >= _WH_VALUES and every >= _WH_ALL
+    return bool(answering(document, question))
 
 
 def answering(document: str, question: str) -> tuple[str, ...]:
     """The one or two sentences that make ``question`` answerable, best first; else none."""
-    if not answerable(document, question):
-        return ()
-    asked = read(clean(question).text)
-    window = read_document(document).window(asked.topic, asked, 2)
-    return tuple(sentence.text for sentence in window)
+    text = clean(question).text
+    asked = read(text)
+    window = read_document(document).window(asked, 2)
+    held = _NONE.union(*(sentence.content for sentence in window))
+    parts = (asked.topic - asked.values, asked.topic & asked.values, asked.topic)
+    least = _WORDS["question"]["yes_no" if asks_yes_no(text) else "wh"]
+    shares = (share(part, asked, held) for part in parts)
+    holds = "?" in question and all(map(ge, shares, least))
+    return tuple(sentence.text for sentence in window if holds)
 
 
-def asks_yes_or_no(question: str) -> bool:
+def asks_yes_no(question: str) -> bool:
     """Whether the question opens with an auxiliary."""
-    words = question.split()
-    return bool(words) and words[0].lower() in AUXILIARIES
-
-
-# == Correctness ==
+    return (question.split() or [""])[0].lower() in AUXILIARIES
 
 
 def correct(document: str, question: str, answer: str) -> bool:
@@ -150,274 +243,159 @@ def correct(document: str, question: str, answer: str) -> bool:
     # Nobody is asked about an abstention: this one comes with more.
     if said.orders or not said.sentences or any(map(abstains, said.sentences)):
         return False
-    lead = LEAD.match(said.text)
+    lead = _RULES["lead"].match(said.text)
     rest = said.text[lead.end() :] if lead else said.text
     source, asked = read_document(document), read(clean(question).text)
-    pieces = (part for each in split_sentences(rest) for part in _PART.split(each))
-    parts = _statements(_CONTRAST.sub("", part) for part in pieces)
-    if lead and not _lead_holds(asked, source, parts, yes=bool(lead["yes"])):
+    pieces = (part for each in split_sentences(rest) for part in _RULES["part"].split(each))
+    parts = _statements(_RULES["contrast"].sub("", part) for part in pieces)
+    if len(parts) > _MOST_PARTS or len(parts) * len(source.sentences) > _MOST_COMPARED:
         return False
-    if len(parts) > min(MOST_PARTS, MOST_COMPARED // (len(source.sentences) or 1)):
-        return False
+    if lead:  # the document has to agree with a yes, or a no, to what is asked
+        window = source.window(asked, 2)
+        otherwise = bool(window) and window[0].negated != asked.negated
+        known = asked.topic & asked.values <= _NONE.union(*(one.content for one in window))
+        lacks = bool(window) and share(asked.topic, asked, window[0].content) < 1
+        if not (known and window and not otherwise if lead["yes"] else otherwise or lacks):
+            return False
     return bool(lead or parts) and all(_supported(part, asked, source) for part in parts)
 
 
-def _lead_holds(
-    asked: Statement, source: Document, parts: Sequence[Statement], *, yes: bool
-) -> bool:
-    """Whether the document agrees with a yes, or a no, to what is asked."""
-    wanted = asked.topic
-    window = source.window(wanted, asked, 2)
-    if not window:
-        return False
-    best = window[0]
-    every = share(wanted, asked, best.content)
-    said = bool(parts) and best.negated != asked.negated
-    if yes:
-        both = _union(sentence.content for sentence in window)
-        values = share(wanted & asked.values, asked, both)
-        return not said and values == 1 and every >= _QUESTION_SHARE
-    return said or every < 1 or best.negated != asked.negated
-
-
 def _supported(part: Statement, asked: Statement, source: Document) -> bool:
-    """Whether the document holds one part of an answer."""
+    """Whether the document holds one part of an answer.
+
+    A denial holds where the document denies it too, or holds no such value.
+    """
     wanted = part.topic
-    if len(wanted) >= _SHORT and running(part.text) in source.running:
+    if len(wanted) >= _LEAST["verbatim"] and part.text.lower().strip(" .,;:!?") in source.text:
         return True
-    best = next(iter(source.window(wanted, part, 1)), None)
+    best = next(iter(source.window(part, 1)), None)
+    if best is None:
+        return part.negated or not wanted
     if part.negated:
-        return _denial_holds(part, best, source)
-    if not wanted or best is None:
-        return not wanted
-    plain, values = wanted & part.plain, wanted & part.values
-    own = plain - shared(plain, part, asked.content)
-    if not values <= best.content or share(own, part, source.everything) < _PLAIN_SHARE:
+        unknown = not part.values <= source.everything
+        return best.negated or unknown or share(wanted, part, best.content) < _LEAST["one_sentence"]
+    values = wanted & part.values
+    own = wanted - values - shared(wanted - values, part, asked.content)
+    if not values <= best.content or share(own, part, source.everything) < _LEAST["plain"]:
         return False
-    enough = share(values | own, part, best.content) >= _ONE_SENTENCE
-    return enough and not _negated_there(part, best)
+    return share(values | own, part, best.content) >= _LEAST["one_sentence"] and not best.negated
 
 
-def _negated_there(part: Statement, best: Statement) -> bool:
-    """Whether the clause of ``best`` that holds most of ``part`` is negated."""
-    if not best.negated:
-        return False
-    clauses = [read(clause) for clause in _CLAUSE.split(best.text) if clause.strip()]
-    return max(clauses, key=lambda clause: share(part.topic, part, clause.content)).negated
+Check = tuple[Statement, Stems]  # a fact of a claim, and the stems of its subject
+Answer = tuple[bool | None, tuple[Statement, ...]]  # opens with a yes or a no; its sentences
 
 
-def _denial_holds(part: Statement, best: Statement | None, source: Document) -> bool:
-    """A denial holds where the document denies it too, or holds no such value.
-
-    What stands before the negation is asserted.
-    """
-    cut = _NEGATION.search(part.text)
-    asserted = read(part.text[: cut.start()]).values if cut else frozenset[str]()
-    denied = part.topic & (read(part.text[cut.end() :]).values if cut else part.values)
-    if not asserted <= source.everything:
-        return False
-    if not denied <= source.everything or best is None:
-        return True
-    held = share(part.topic, part, best.content)
-    return held < _ONE_SENTENCE or _negated_there(part, best)
-
-
-# == Coverage ==
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Check:
-    """One fact of a claim, its subject's stems, and the stems of the rest."""
-
-    statement: Statement
-    subject: frozenset[str]
-    own: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """What an answer states, and whether it opens with a yes (True) or a no (False).
-
-    ``clauses`` holds each distinct sentence once, ``content`` the stems of all, ``affirmed``
-    of those that are not negated.
-    """
-
-    says: bool | None
-    clauses: tuple[Statement, ...]
-    affirmed: frozenset[str]
-    content: frozenset[str]
+def _stems(answer: Answer, *, denied: bool) -> Stems:
+    """Those of all sentences of an answer, or of those that are not negated."""
+    return _NONE.union(*(clause.content for clause in answer[1] if denied or not clause.negated))
 
 
 def verdict(claim: str, answers: Sequence[str]) -> Verdict:
     """The verdict that the answers support, whatever their order."""
-    checks = checks_in(claim)
-    known = [answer for answer in map(read_answer, answers) if answer is not None]
-    if not known or not 0 < len(checks) <= MOST_CHECKS:
+    checks = _checks_in(claim)
+    known = [answer for answer in map(_read_answer, answers) if answer is not None]
+    if not known or not 0 < len(checks) <= _MOST_CHECKS:
         return "NotEnoughInfo"
-    confirmed = _union(answer.affirmed for answer in known)
-    content = _union(check.statement.content for check in checks)
-    for check in checks:
-        stated = confirmed & (content | {slot.value for slot in check.statement.slots})
-        if any(_contradicts(answer, check, content, stated) for answer in known):
-            return "Refuted"
+    content = _NONE.union(*(statement.content for statement, _ in checks))
+    confirmed = content & _NONE.union(*(_stems(answer, denied=False) for answer in known))
+    if any(_contradicts(answer, check, content, confirmed) for check in checks for answer in known):
+        return "Refuted"
     return "Supported" if all(_confirmed(check, known) for check in checks) else "NotEnoughInfo"
 
 
 @lru_cache(maxsize=4096)
-def checks_in(claim: str) -> tuple[Check, ...]:
+def _checks_in(claim: str) -> tuple[Check, ...]:
     """The facts of a claim that have content, in the order of its wording."""
-    pieces: list[str] = []
+    checks: list[Check] = []
     for sentence in clean(claim).sentences:
-        pieces += checks_of(sentence.rstrip(" .;:!,?"))
-    return tuple(check for check in map(_check, pieces) if check.statement.content)
+        for text in checks_of(sentence.rstrip(" .;:!,?")):
+            statement, words = read(text), text.rstrip("?").split()
+            verb = None if text.endswith("?") else first_finite(words)
+            subject = read(" ".join(words[:verb])).content if verb else _NONE
+            checks += [(statement, subject if statement.content > subject else _NONE)]
+    return tuple(check for check in checks if check[0].content)
 
 
 @lru_cache(maxsize=16_384)
-def read_answer(answer: str) -> Answer | None:
+def _read_answer(answer: str) -> Answer | None:
     """What an answer states, None of an abstention; orders to the judge are passed over."""
     if abstains(answer):
         return None
     says: bool | None = None
     clauses: list[str] = []
     for index, sentence in enumerate(clean(answer).sentences):
-        if abstains(sentence):
-            continue
-        lead = LEAD.match(sentence)
-        if lead and index == 0:
-            says = bool(lead["yes"])
-        clauses.append(sentence[lead.end() :] if lead else sentence)
-    stated = _statements(clauses)
-    affirmed = _union(clause.content for clause in stated if not clause.negated)
-    content = _union(clause.content for clause in stated)
-    return Answer(says, stated, affirmed, content)
-
-
-def _statements(pieces: Iterable[str]) -> tuple[Statement, ...]:
-    """Each distinct piece that has a word, taken apart."""
-    return tuple(read(each) for each in dict.fromkeys(pieces) if any(map(str.isalnum, each)))
-
-
-def _check(text: str) -> Check:
-    statement = read(text)
-    words = text.rstrip("?").split()
-    verb = None if text.endswith("?") else first_finite(words)
-    subject = read(" ".join(words[:verb])).content if verb else frozenset[str]()
-    own = statement.content - subject
-    return Check(statement, subject, own) if own else Check(statement, frozenset(), subject)
+        if not abstains(sentence):
+            lead = _RULES["lead"].match(sentence)
+            says = bool(lead["yes"]) if lead and index == 0 else says
+            clauses.append(sentence[lead.end() :] if lead else sentence)
+    return says, _statements(clauses)
 
 
 def _confirmed(check: Check, answers: Sequence[Answer]) -> bool:
     """Whether the answers that do not deny hold the check's subject, rest and numbers."""
-    statement, own = check.statement, check.own
-    stems = _union(each.content if statement.negated else each.affirmed for each in answers)
+    statement, subject = check
+    own = statement.content - subject
+    stems = _NONE.union(*(_stems(answer, denied=statement.negated) for answer in answers))
     return (
         own & statement.numbers <= stems
-        and share(check.subject, statement, stems) >= _SUBJECT
-        and share(own & statement.names, statement, stems) >= _NAMES
-        and share(own, statement, stems) >= _OWN
+        and share(subject, statement, stems) >= _LEAST["subject"]
+        and share(own & statement.values - statement.numbers, statement, stems) >= _LEAST["names"]
+        and share(own, statement, stems) >= _LEAST["own"]
     )
 
 
 @lru_cache(maxsize=16_384)
-def _contradicts(
-    answer: Answer, check: Check, claim: frozenset[str], confirmed: frozenset[str]
-) -> bool:
+def _contradicts(answer: Answer, check: Check, claim: Stems, confirmed: Stems) -> bool:
     """Whether an answer alone speaks against a check, given what all answers confirm of it.
 
-    Kept, since verdicts with one answer left out ask the same of all others.
+    It does by a no about the check, by the check with the other polarity or its opposite, or by
+    another value in the place of one that no answer confirms. Kept, since verdicts with one answer
+    left out ask the same of all others.
     """
-    return _denies(answer, check) or _conflicts(answer, check, claim, confirmed)
-
-
-@lru_cache(maxsize=16_384)
-def _denies(answer: Answer, check: Check) -> bool:
-    """A no about the check, or the check with the other polarity, or its opposite."""
-    statement, own = check.statement, check.own
-    about = shared(own | statement.names, statement, answer.content)
-    if answer.says is False and weight(about, statement) >= _DENIED:
+    statement, subject = check
+    own = statement.content - subject
+    about = shared(
+        own | statement.values - statement.numbers, statement, _stems(answer, denied=True)
+    )
+    if answer[0] is False and weight(about, statement) >= _LEAST["denied"]:
         return True
-    return any(
-        clause.negated != statement.negated
-        or has_opposite(statement.words - clause.words, clause.words - statement.words)
-        for clause in answer.clauses
-        if share(own, statement, clause.content) >= _NEAR
-    )
-
-
-def _conflicts(
-    answer: Answer, check: Check, claim: frozenset[str], confirmed: frozenset[str]
-) -> bool:
-    """Another value in the place of one of the check's that no answer confirms."""
-    statement = check.statement
-    open_ = [slot for slot in statement.slots if slot.value not in confirmed]
-    if statement.negated or not open_:
-        return False
-    places = {(slot.before, slot.kind) for slot in open_ if slot.before}
-    frame = statement.content - (statement.values - confirmed) - {slot.value for slot in open_}
-    return any(
-        (other.before, other.kind) in places
-        for clause in answer.clauses
-        if not clause.negated and share(frame, statement, clause.content) >= _FRAME
-        for other in clause.slots
-        if other.value not in claim
-    )
-
-
-def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    first, *others = [*sets, frozenset[str]()]
-    return first.union(*others) if any(others) else first  # one sentence may be all there is
-
-
-# == Atomicity ==
+    slots = () if statement.negated else statement.slots
+    places = {place for place, value in slots if value not in confirmed} - {"", "# "}
+    frame = statement.content - (statement.values - confirmed)
+    for clause in answer[1]:
+        if share(own, statement, clause.content) >= _LEAST["near"] and (
+            clause.negated != statement.negated
+            or has_opposite(statement.words - clause.words, clause.words - statement.words)
+        ):
+            return True
+        others = (place in places and value not in claim for place, value in clause.slots)
+        about_it = share(frame, statement, clause.content) >= _LEAST["place"]
+        if about_it and not clause.negated and any(others):
+            return True
+    return False
 
 
 def atomicity(claim: str, question: str) -> tuple[bool, ...]:
     """The five criteria, shape (5,). Words to the judge cost focus and verifiability."""
-    asked = clean(question)
-    text = asked.text
-    asking = sum(_ASKING.search(part) is not None for part in text.split("?"))
+    text, orders = clean(question)[1:]
+    asking = sum(_RULES["asking"].search(part) is not None for part in text.split("?"))
     is_question = "?" in text and asking > 0
-    joins = list(_joins(text))
-    two_clauses = any(_opens_clause(after) for _, after, _ in joins)
+    bare = _RULES["one_thing"].sub(" ", _RULES["quoted"].sub("Quotation", text).rstrip(" ?."))
+    two_clauses = _RULES["two_clauses"].search(bare) is not None
+    about = read(text)
+    common = shared(about.topic, about, read(clean(claim).text).content)
     return (
         is_question,
-        asking == 1 and not two_clauses and not asked.orders,
-        asking <= 1 and not two_clauses and all(_one_thing(*join) for join in joins),
-        is_question and not asked.orders and _OPEN.search(text) is None,
-        _grounded(claim, text),
+        asking == 1 and not two_clauses and not orders,
+        asking <= 1 and _RULES["join"].search(bare) is None,
+        is_question and not orders and _RULES["open"].search(text) is None,
+        bool(common) and weight(common, about) >= min(2, len(about.topic) / 2),
     )
 
 
-def _joins(text: str) -> Iterator[tuple[str, str, str]]:
-    """What stands before and after each conjunction outside quotations, and the conjunction."""
-    bare = _QUOTED.sub("Quotation", text).rstrip(" ?.")
-    for join in _JOIN.finditer(bare):
-        before = bare[max(join.start() - _REACH, 0) : join.start()]
-        yield before, bare[join.end() : join.end() + _REACH], join[0].strip(" ,").lower()
-
-
-def _opens_clause(after: str) -> bool:
-    """Whether the words after a conjunction begin a question or a statement of their own."""
-    first, *_ = [*after.lower().split(), ""]
-    return first in _WH | AUXILIARIES | {"if", "whether", "then"}
-
-
-def _one_thing(before: str, after: str, mark: str) -> bool:
-    """Whether the words around a conjunction name one thing."""
-    left, right = before.split(), after.split()
-    if mark != "and" or not left or not right:
-        return False
-    names = left[-1][:1].isupper() and right[0][:1].isupper() and not before.endswith(",")
-    return names or re.search(r"\bbetween\b", before.rpartition(",")[2]) is not None
-
-
-def _grounded(claim: str, text: str) -> bool:
-    """Whether the question names something that the claim names."""
-    about, asked = read(clean(claim).text), read(text)
-    common = shared(asked.topic, asked, about.content)
-    wanted = len(asked.content - FRAME_WORDS)
-    return (
-        bool(common & (about.values | asked.values))
-        or len(common) >= _LEAST_SHARED
-        or (bool(common) and 2 * len(common) >= wanted)
-    )
+_RULINGS: Mapping[Task, Callable[[JudgeCall], RulingValue]] = {
+    "answerability": lambda call: answerable(call.document, call.question),
+    "atomicity": lambda call: atomicity(call.claim, call.question),
+    "correctness": lambda call: all(correct(call.document, call.question, a) for a in call.answers),
+    "coverage": lambda call: verdict(call.claim, call.answers),
+}

@@ -63,7 +63,7 @@ from tiny_models import tiny_modernbert
 
 RUNS = ("tiny",)
 REWARDS = study_named("rewards")
-STUDY_ENGINE = "rule_judge:3; minilm; base_policy_clean"
+STUDY_ENGINE = "rule_judge:4; minilm; base_policy_clean"
 
 
 def in_chromium(test: Callable[..., None]) -> Callable[..., None]:

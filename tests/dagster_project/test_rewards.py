@@ -109,7 +109,7 @@ def test_weights_and_readings_are_those_of_the_service():
     assert "diversity" not in first["rewards"]
     assert 2.5 == first["rewards"]["joint"]["weight"]
     health = one.health()
-    assert {"status": "ok", "judge": "rule_judge:3"}.items() <= health.items()
+    assert {"status": "ok", "judge": "rule_judge:4"}.items() <= health.items()
     assert ["Supported", "Refuted"] == health["verdicts"]
     weights = {reward["name"]: reward["weight"] for reward in health["rewards"]}
     assert (2.5, 1.0, None) == tuple(map(weights.get, ("joint", "format", "diversity")))

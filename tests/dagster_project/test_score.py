@@ -64,8 +64,8 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     totals = written.filter(reward="total")["value"].to_list()
     assert totals == [row["total"] for row in table]
     calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
-    assert {"rule_judge:3"} == set(calls["engine"])
-    assert [] == lacking(result.stderr, "judge=rule_judge:3", "minilm")
+    assert {"rule_judge:4"} == set(calls["engine"])
+    assert [] == lacking(result.stderr, "judge=rule_judge:4", "minilm")
 
 
 def test_python_gives_what_the_command_writes(file: Path, traces: tuple[PlantedTrace, ...]):

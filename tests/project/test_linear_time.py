@@ -53,8 +53,7 @@ from resources.corpora.pages import spellings
 from resources.corpora.text_search import passages_of
 from resources.decomposer.rule_engine import questions_of
 from resources.entities.rule_engine import RuleEntities
-from resources.judge.rule_judge import answerable, atomicity, correct, verdict
-from resources.judge.rule_words import clean
+from resources.judge.rule_judge import answerable, atomicity, clean, correct, verdict
 from resources.verifier.chunks import chunks, words
 from resources.verifier.evidence_match import match
 

@@ -180,7 +180,7 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
     def judge(name: ProfileName, **env: str) -> JudgeResource:
         return resources_of(name, tmp_path, env)["judge"]
 
-    assert "rule_judge:3" == judge("embedded").open().engine
+    assert "rule_judge:4" == judge("embedded").open().engine
     paper = judge("paper", OPENAI_API_KEY=CANARY)
     at = paper.endpoint
     assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, at.model, at.key_variable)

@@ -22,8 +22,7 @@ from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.experiments import experiment
 from fakes import BagOfWordsEmbedder
 from project import ROOT
-from resources.judge.rule_judge import RuleJudge
-from resources.judge.rule_words import clean
+from resources.judge.rule_judge import RuleJudge, clean
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.data import Completion, rollouts_of
 from resources.training.rollout_log import RolloutLog, StepBatch
@@ -306,7 +305,7 @@ def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path)
     found = found_tricks(DataFolder(base_dir=str(tmp_path)), experiment("tiny_long"))
     dodge = found.filter(name="dodge", split="train").sort("step")
     assert [0.0] * 30 + [0.5] * 30 == dodge["share"].to_list()
-    assert {"rule_judge:3"} == set(found["engine"])
+    assert {"rule_judge:4"} == set(found["engine"])
     paid = dodge["advantage"].to_list()
     assert {None} == set(paid[:30])
     assert all(value < 0 for value in paid[30:])

@@ -23,7 +23,7 @@ PART = REWARDS.only({"all seven rewards", "without coverage", "without diversity
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A part of one study, the tiny judge's heads and rewards, and a page with the markers."""
-    table = study_table(PART, outcomes(PART, {}, seeds=(42, 1)), "rule_judge:3; base_policy_clean")
+    table = study_table(PART, outcomes(PART, {}, seeds=(42, 1)), "rule_judge:4; base_policy_clean")
     write_parquet(table, tmp_path / "study/rewards.parquet")
     judged = {
         "reward": "joint", "metric": "rank_correlation", "value": 0.5, "low": 0.25, "high": 0.75,
@@ -56,7 +56,7 @@ def test_the_page_has_each_study_and_says_what_was_not_run(data: Path):
     parts = {part.partition("\n")[0]: part for part in page.split("\n### ")[1:]}
     assert len(STUDIES) + 2 == len(parts)
     (shown,) = (part for head, part in parts.items() if head.startswith(REWARDS.title))
-    for named in ("2 seeds", "30 steps", "60 held-out claims", "rule_judge:3; base_policy_clean",
+    for named in ("2 seeds", "30 steps", "60 held-out claims", "rule_judge:4; base_policy_clean",
                   "without necessity, without joint quality"):  # fmt: skip
         assert markdown_text(named) in shown
     judged = parts["Rewards by the tiny judge (G.6)"]

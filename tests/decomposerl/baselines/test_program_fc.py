@@ -1,13 +1,13 @@
-"""ProgramFC: programs are written, run step by step, and vote."""
+"""ProgramFC: a program is written and run step by step."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, Model, drive, notes, outcome, said, saying
-from decomposerl.baselines.method import ModelCall, ModelReply, noting_repeats
-from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, ProgramSampling, program_fc
+from baseline_parts import QUESTION, notes, outcome, said
+from decomposerl.baselines.method import ModelReply
+from decomposerl.baselines.program_fc import METHOD
 
 TABLES = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
 
@@ -18,15 +18,6 @@ PROGRAM = (
     "label = Predict(fact_1 and fact_2)"
 )
 NOT_A_PROGRAM = "label = Predict(fact_7)"
-
-
-def voting(*programs: str, check: str = "True") -> Driven:
-    """Each program as its sample writes it; every check says the same."""
-
-    def model(call: ModelCall, _: int) -> ModelReply:
-        return ModelReply(programs[call.sample] if call.operation == "program" else check)
-
-    return drive(noting_repeats(program_fc(ProgramSampling(len(programs), 0.7))), model)
 
 
 def test_the_call_graph():
@@ -60,15 +51,6 @@ def test_the_trace_follows_the_program():
     ] == [(cycle.question, cycle.answer) for cycle in ended.cycles]
     assert ended.opening.endswith("It holds if this does: fact_1 and fact_2.")
     assert ended.reply.splitlines()[-1] == "label = Predict(fact_1 and fact_2)  # Refuted"
-
-
-def test_greedy_once_is_the_default_and_five_samples_a_setting():
-    """The catalogue's method writes one program at temperature 0; the majority five at 0.7."""
-    assert (ProgramSampling(1, 0.0), ProgramSampling(5, 0.7)) == (GREEDY, MAJORITY)
-    driven = drive(program_fc(MAJORITY), saying(*[NOT_A_PROGRAM] * 5))
-    assert [(0.7, sample) for sample in range(5)] == [
-        (call.temperature, call.sample) for call in driven.calls if not call.form
-    ]
 
 
 @pytest.mark.parametrize(("expression", "replies", "verdict"), TABLES["the prediction is computed"])
@@ -112,40 +94,12 @@ def test_an_answer_is_filled_in_without_its_full_stop():
         assert f"The bridge opened after {filled}." == driven.calls[3].variables["statement"]
 
 
-YES, NO = ('a = Verify("S.")\nlabel = Predict(a)', 'a = Verify("S.")\nlabel = Predict(not a)')
-
-
-@pytest.mark.parametrize(
-    ("programs", "verdict", "votes"),
-    [
-        ((YES, YES, YES, NO, NO), "Supported", (3, 2)),
-        ((YES, NO), "Refuted", (1, 1)),
-        ((YES, YES, NO, NO, NOT_A_PROGRAM), "Refuted", (2, 2)),
-        ((YES, NOT_A_PROGRAM, NOT_A_PROGRAM), "Supported", (1, 0)),
-        ((NO, NO, YES), "Refuted", (1, 2)),
-    ],
-)
-def test_more_must_say_supported_than_refuted(
-    programs: tuple[str, ...], verdict: str, votes: tuple[int, int]
-):
-    """A tie is Refuted, rejected programs have no vote, and the trace is of one that won."""
-    driven = voting(*programs)
-    assert (verdict, "parsed") == outcome(driven.ended)
-    assert votes == (driven.ended.notes["supported"], driven.ended.notes["refuted"])
-    rejected = programs.count(NOT_A_PROGRAM)
-    assert rejected == driven.ended.notes["rejected"] == driven.ended.notes["asked_again"]
-    asked = 2 * len(programs) - rejected + rejected  # a rejected one was repeated, and has no check
-    assert asked == METHOD.expected_calls(driven.ended) == len(driven.calls)
-    assert driven.ended.reply.endswith(f"# {verdict}")
-
-
-def test_steps_of_all_programs_are_asked_for_at_once():
-    """Programs run side by side: a group has every step that waits for nothing."""
+def test_steps_that_wait_for_nothing_are_asked_for_at_once():
+    """The steps of a program by what they refer to, each group as one."""
     groups: list[int] = []
-    steps = program_fc(ProgramSampling(2, 0.7))(QUESTION)
+    answers: tuple[ModelReply, ...] = (ModelReply(PROGRAM),)
+    steps = METHOD.procedures["faithful"](QUESTION)
     group = next(steps)
-    model: Model = saying(PROGRAM, PROGRAM)
-    answers = tuple(model(call, place) for place, call in enumerate(group))
     try:
         while True:
             groups.append(len(group))
@@ -153,4 +107,4 @@ def test_steps_of_all_programs_are_asked_for_at_once():
             answers = tuple(ModelReply("True") for _ in group)
     except StopIteration as end:
         assert "Supported" == end.value.verdict  # noqa: PT017 - how a generator returns
-    assert [2, 4, 2] == groups
+    assert [1, 2, 1] == groups

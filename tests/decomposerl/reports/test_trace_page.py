@@ -90,13 +90,13 @@ def test_offsets_count_utf16_units(text: str, offset: int):
 
 
 RULINGS = (
-    ShownRuling("coverage", "full", None, "Supported", None, "rule_judge:3"),
-    ShownRuling("coverage", "leave_one_out", 0, "NotEnoughInfo", None, "rule_judge:3"),
-    ShownRuling("coverage", "leave_one_out", 1, "Supported", None, "rule_judge:3"),
-    ShownRuling("answerability", "question", 0, "1", None, "rule_judge:3"),
-    ShownRuling("atomicity", "question", 0, "11011", None, "rule_judge:3"),
-    ShownRuling("correctness", "question", 0, "0", None, "rule_judge:3"),
-    ShownRuling("correctness", "question", 1, None, "timeout", "rule_judge:3"),
+    ShownRuling("coverage", "full", None, "Supported", None, "rule_judge:4"),
+    ShownRuling("coverage", "leave_one_out", 0, "NotEnoughInfo", None, "rule_judge:4"),
+    ShownRuling("coverage", "leave_one_out", 1, "Supported", None, "rule_judge:4"),
+    ShownRuling("answerability", "question", 0, "1", None, "rule_judge:4"),
+    ShownRuling("atomicity", "question", 0, "11011", None, "rule_judge:4"),
+    ShownRuling("correctness", "question", 0, "0", None, "rule_judge:4"),
+    ShownRuling("correctness", "question", 1, None, "timeout", "rule_judge:4"),
 )
 JUDGED = Judged(
     rewards=(ShownReward("diversity", -0.4, "scored", 0.5), ShownReward("odd", None, "failed", 1)),

@@ -76,7 +76,7 @@ def test_rules_answer_any_method(key: str, tmp_path: Path):
     """Without a model each method runs to its end; the engine's name says what answered."""
     made = predicted(tmp_path, key)
     assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
-    assert made.predictions["engine"][0].startswith("rule_chat:4+lexical_verifier:")
+    assert made.predictions["engine"][0].startswith("rule_chat:5+lexical_verifier:")
     assert {key} == set(made.predictions["system"])
     assert (2, 0) == (made.asked, predicted(tmp_path, key).asked)
 
