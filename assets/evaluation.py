@@ -151,13 +151,10 @@ def _predictions(
         predicted, calls = engine.predict(
             name, subset.claims, most_failed, log, calibrated=not third
         )
-        texts = {
-            "verdicts": pages.verdicts_markdown(predicted, subset.claims),
-            **pages.example_traces(predicted, subset.claims),
-            "calls by operation": pages.calls_markdown(calls),
-        }
         page = {
-            **{title: dg.MetadataValue.md(text) for title, text in texts.items()},
+            "verdicts": dg.MetadataValue.md(pages.verdicts_markdown(predicted, subset.claims)),
+            "examples": folded(pages.examples_markdown(predicted, subset.claims)),
+            "calls by operation": dg.MetadataValue.md(pages.calls_markdown(calls)),
             **pages.prediction_facts(system, subset, predicted, calls),
             **chosen_facts(data_folder, system, config.checkpoint),
         }

@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from decomposerl.evaluation.systems import System
 
 _PREDICTIONS = "predictions/"
-TestSetsOption = Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")]
-LimitOption = Annotated[
-    int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
-]
-ListOption = Annotated[
-    bool, typer.Option("--list", help="List the systems, your own first, and exit.")
-]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
@@ -64,8 +57,10 @@ def evaluate(  # noqa: PLR0913 - each is one option
         ),
     ] = None,
     *,
-    benchmarks: TestSetsOption = "",
-    limit: LimitOption = None,
+    benchmarks: Annotated[str, typer.Option(help="Comma-separated test sets; default: all.")] = "",
+    limit: Annotated[
+        int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
+    ] = None,
     config: ConfigOption = None,
     data: DataOption = None,
     systems_file: SystemsOption = None,
@@ -73,7 +68,9 @@ def evaluate(  # noqa: PLR0913 - each is one option
     model: own_model.ModelOption = "",
     key_env: own_model.KeyOption = "",
     method: own_model.MethodOption = "",
-    list_systems: ListOption = False,
+    list_systems: Annotated[
+        bool, typer.Option("--list", help="List the systems, your own first, and exit.")
+    ] = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Evaluate systems on test sets, rank all that were evaluated, and show these systems.
@@ -90,7 +87,14 @@ def evaluate(  # noqa: PLR0913 - each is one option
     if list_systems:
         _print_systems(known)
         return
-    keys = _systems_named(named, known)
+    keys = _known("system", named, [one.key for one in known]) if named else []
+    if not keys:
+        methods = ", ".join(dict.fromkeys(one.method for one in known if one.entry is None))
+        own = ", ".join(one.key for one in known if one.entry is not None)
+        more = f"; your own are {own}" if own else ""
+        raise ConfigError(
+            f"name a system; the methods are {methods} (docs/how-to/evaluate.md){more}"
+        )
     sets = _test_sets(benchmarks, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
@@ -110,10 +114,8 @@ def _print_systems(every: "Sequence[System]") -> None:
     """The user's own systems, with where they run, then those of the catalogue."""
     own = [one.entry for one in every if one.entry is not None]
     if own:
-        print_columns(
-            ("your own", "method", "model", "runs"),
-            [(one.name, one.method, one.model, one.where) for one in own],
-        )
+        rows = [(one.name, one.method, one.model, one.where) for one in own]
+        print_columns(("your own", "method", "model", "runs"), rows)
     rest = [one for one in every if one.entry is None and not one.model.seed]
     print_columns(("system", "method and model"), [(one.key, one.reader_title) for one in rest])
     print_text("and every policy with a further seed, such as decomposerl-paper_7b-seed_1")
@@ -139,22 +141,6 @@ def _evaluated(
             return []
         print_note(f"Dagster's logs: {started.progress.folder}")
     return done
-
-
-def _systems_named(words: Sequence[str], known: "Sequence[System]") -> list[str]:
-    """The keys of the named systems, each once.
-
-    Raises:
-        ConfigError: there is no word, or one names none; the message has the nearest names.
-    """
-    if not words:
-        methods = dict.fromkeys(one.method for one in known if one.entry is None)
-        own = ", ".join(one.key for one in known if one.entry is not None)
-        examples = (
-            f"{', '.join(methods)} (docs/how-to/evaluate.md){own and f'; your own are {own}'}"
-        )
-        raise ConfigError(f"name a system; the methods are {examples}")
-    return _known("system", words, [one.key for one in known])
 
 
 def _test_sets(benchmarks: str, graph: "NamedGraph") -> list[str]:
@@ -209,7 +195,7 @@ def leaderboard(
     from resources.evaluation.results_folder import read_leaderboard, with_sample_note
     from resources.store.parquet import DataFolder
 
-    folder = data_folder(data)
+    folder = read_settings(data=data).paths.data
     board = read_leaderboard(folder)
     if output.is_data:
         rows = wide_leaderboard(board)
@@ -221,18 +207,13 @@ def leaderboard(
     print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
 
 
-def data_folder(data: Path | None) -> Path:
-    """The folder named by ``--data``, else the profile's."""
-    return read_settings(data=data).paths.data
-
-
 def existing_data_folder(data: Path | None) -> Path:
-    """As ``data_folder``.
+    """The folder named by ``--data``, else the profile's.
 
     Raises:
         DecomposeRLError: there is no such folder.
     """
-    folder = data_folder(data)
+    folder = read_settings(data=data).paths.data
     if not folder.is_dir():
         raise DecomposeRLError(
             f"the data folder {folder} does not exist; run 'make demo', or name another "

@@ -7,7 +7,6 @@ have, the difference of the means. The p-value is that of the interval: it is be
 not show. A missing verdict counts as wrong. No verdict of "better" is given.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -107,34 +106,31 @@ def compare_systems(
     ``doubtful`` names claims without which a test set is compared again. A test set with a single
     label gives no row.
     """
-    chosen = settings or ComparisonSettings()
+    against = settings.against if settings else []
     labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
     for name, doubted in (doubtful or {}).items():
         if doubted and name in labelled:
             labelled[f"{name}{WITHOUT}"] = labelled[name].filter(~pl.col("claim_id").is_in(doubted))
     systems = sorted({system for by_system in predictions.values() for system in by_system})
+    pairs = [(system, other) for other in against for system in systems if system != other]
     rows: list[dict[str, Any]] = []
-    for pair in _pairs(systems, chosen.against):
-        short = {name for system, name in limited if system in pair}
+    for pair in pairs if against else combinations(systems, 2):
         sets: dict[str, Difference] = {}
         for name, frame in labelled.items():
             base = name.removesuffix(WITHOUT)
             ours, theirs = (predictions.get(base, {}).get(system) for system in pair)
             if ours is not None and theirs is not None:
-                both = _joined(frame, ours, theirs)
-                # A balanced accuracy needs both labels.
-                if both["label"].n_unique() > 1:
-                    sets[name] = _compared(both, limited=base in short)
-        whole = {name: one for name, one in sets.items() if not name.endswith(WITHOUT)}
+                short = any((system, base) in limited for system in pair)
+                if compared := _on_shared_claims(frame, ours, theirs, limited=short):
+                    sets[name] = compared
         means = {
             name: mean_difference([sets[part] for part in parts])
             for name, parts in MEANS.items()
             if all(part in sets for part in parts)
         }
+        whole = {name: one for name, one in sets.items() if not name.endswith(WITHOUT)}
         every = {**whole, **means, **sets}  # those without doubtful claims come last
-        rows += [
-            _row(*pair, name, one) for name, one in every.items() if not math.isnan(one.difference)
-        ]
+        rows += [_row(*pair, name, difference) for name, difference in every.items()]
     for name in {row["benchmark"] for row in rows}:
         family = [row for row in rows if row["benchmark"] == name and row["p"] is not None]
         for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
@@ -142,25 +138,23 @@ def compare_systems(
     return COMPARISON.conform(pl.DataFrame(rows, schema=COMPARISON.schema))
 
 
-def _pairs(systems: Sequence[str], against: Sequence[str]) -> list[tuple[str, str]]:
-    if not against:
-        return list(combinations(systems, 2))
-    return [(system, other) for other in against for system in systems if system != other]
+def _on_shared_claims(
+    claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame, *, limited: bool
+) -> Difference | None:
+    """The difference over the claims that both predicted; None where one of the labels is missing.
 
-
-def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
-    """The claims that both predicted, in a fixed order, with both verdicts and engines."""
+    Without one of its labels a test set has no balanced accuracy.
+    """
     other = theirs.select("claim_id", pl.col("verdict", "engine").name.prefix("other_"))
-    return (
+    both = (
         claims.select("claim_id", "label", document=SHARED_EVIDENCE)
         .join(ours.select("claim_id", "verdict", "engine"), on="claim_id")
         .join(other, on="claim_id")
         .sort("claim_id")
     )
-
-
-def _compared(both: pl.DataFrame, *, limited: bool) -> Difference:
     classes = classes_of(both["label"])
+    if both["label"].n_unique() < classes:
+        return None
     labels, verdicts, others = (
         codes_of(both[column].to_list(), classes)
         for column in ("label", "verdict", "other_verdict")

@@ -14,7 +14,6 @@ counts have bootstrap intervals, or none where there are too few claims.
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -28,7 +27,6 @@ from decomposerl.evaluation.intervals import (
     DRAWS,
     LEVEL,
     Bounds,
-    Clusters,
     auroc_draws,
     clusters_of,
     generator,
@@ -41,7 +39,6 @@ from decomposerl.evaluation.intervals import (
 from decomposerl.evaluation.metrics import (
     AS_REFUTED,
     BINS,
-    Codes,
     Numbers,
     auroc,
     bin_numbers,
@@ -101,45 +98,46 @@ class ScoreSettings(Settings):
     bins: int = Field(BINS, description="of the calibration error")
 
 
-@dataclass(slots=True)
+_Line = list[Any]
+
+
 class _Slice:
     """Some of ``scored_claims``, under the name and value of their slice in ``SCORES``.
 
     With codes of labels and verdicts and the clusters of shared evidence.
     """
 
-    frame: pl.DataFrame
-    settings: ScoreSettings
-    classes: int
-    slice: str = "all"
-    value: str = ""
-    labels: Codes = field(init=False)
-    verdicts: Codes = field(init=False)
-    clusters: Clusters = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.labels = codes_of(self.frame["label"].to_list(), self.classes)
-        self.verdicts = codes_of(self.frame["verdict"].to_list(), self.classes)
-        self.clusters = clusters_of(self.labels, self.frame["document"].to_list())
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        settings: ScoreSettings,
+        classes: int,
+        name: str = "all",
+        value: str = "",
+    ) -> None:
+        self.frame, self.settings, self.classes = frame, settings, classes
+        self.name, self.value = name, value
+        self.labels = codes_of(frame["label"].to_list(), classes)
+        self.verdicts = codes_of(frame["verdict"].to_list(), classes)
+        self.clusters = clusters_of(self.labels, frame["document"].to_list())
 
     def part(self, frame: pl.DataFrame, name: str = "all", value: str = "") -> Self:
         """A part of these claims."""
-        return replace(self, frame=frame, slice=name, value=value)
+        return type(self)(frame, self.settings, self.classes, name, value)
 
     def generator(self, *names: str) -> np.random.Generator:
         """The generator for one metric of this slice, system and benchmark."""
-        scope = (self.frame["benchmark"][0], self.frame["system"][0], self.slice, self.value)
+        scope = (self.frame["benchmark"][0], self.frame["system"][0], self.name, self.value)
         return generator(self.settings.seed, *scope, *names)
 
     def row(
         self, metric: str, score: float, bounds: Bounds, rows: NDArray[np.bool_] | None = None
-    ) -> list[Any]:
+    ) -> _Line:
         """One row of ``SCORES`` over all claims, or those that the mask ``rows`` picks."""
         times = 1.0 if metric.endswith(_COUNT) else 100.0
         scaled = [None if math.isnan(x) else x * times for x in (score, *bounds)]
         counted = self.labels if rows is None else self.labels[rows]
-        sizes = len(counted), int((counted == 0).sum())
-        return [metric, self.slice, self.value, *scaled, *sizes]
+        return [metric, self.name, self.value, *scaled, len(counted), int((counted == 0).sum())]
 
     def measured(self, metric: str) -> tuple[float, Bounds]:
         """A metric of verdicts with its interval; a missing verdict counts as wrong."""
@@ -150,6 +148,58 @@ class _Slice:
         sides = self.labels, verdicts, self.clusters
         bounds = metric_interval(metric, *sides, self.settings.level, self.classes)
         return float(count_metrics(self.classes)[metric](table)), bounds
+
+    def counted(self) -> Iterator[_Line]:
+        """Every metric of verdicts."""
+        for name in count_metrics(self.classes):
+            yield self.row(name, *self.measured(name))
+
+    def ratios(self, ratios: Mapping[str, tuple[pl.Expr, pl.Expr]]) -> Iterator[_Line]:
+        """Rates and counts a claim, where a claim is in them."""
+        for name, (above, below) in ratios.items():
+            columns = self.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
+            numbers = columns.to_numpy()
+            hits, of = numbers.T
+            if not of.any():
+                continue
+            if name.endswith(_COUNT):
+                rng, count = self.generator(name), self.settings.draws
+                drawn = resampled_sums(numbers, self.clusters, rng, count)
+                with np.errstate(invalid="ignore"):
+                    draws = drawn[:, 0] / drawn[:, 1]
+                bounds = safe_interval(draws, self.clusters.count, self.settings.level)
+            else:
+                bounds = share_interval(hits, of, self.clusters, self.settings.level)
+            yield self.row(name, float(hits.sum() / of.sum()), bounds, of > 0)
+
+    def ranking(self, metric: str, column: str, positive: NDArray[np.bool_]) -> _Line:
+        """How well a column ranks the ``positive`` claims above the others."""
+        scores, rng = self.frame[column].to_numpy(), self.generator(metric)
+        count = min(self.settings.draws, _MOST_DRAWS)
+        draws = auroc_draws(scores, positive, self.clusters, rng, count)
+        bounds = safe_interval(draws, self.clusters.fewest(positive), self.settings.level)
+        return self.row(metric, auroc(scores, positive), bounds)
+
+    def calibrated(
+        self, kind: str, chances: Numbers, happened: NDArray[np.bool_]
+    ) -> Iterator[_Line]:
+        """Brier score and both calibration errors."""
+        bins, units, level = self.settings.bins, self.clusters.count, self.settings.level
+        # Draws keep the bins of all claims: binning each draw would cost a sort per draw.
+        numbers = [bin_numbers(chances, by, bins) for by in _BINNINGS]
+        gaps = [(chances - happened)[:, None] * (of[:, None] == range(bins)) for of in numbers]
+        columns = np.hstack(
+            [*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))]
+        )
+        rng, count = self.generator("calibration", kind), min(self.settings.draws, _MOST_DRAWS)
+        sums = resampled_sums(columns, self.clusters, rng, count)
+        drawn = sums[:, :-1] / sums[:, -1:]
+        for index, by in enumerate(_BINNINGS):
+            error = calibration_error(chances, happened, by, bins)
+            draws = np.abs(drawn[:, index * bins : (index + 1) * bins]).sum(axis=1)
+            yield self.row(f"ece_{by}_{kind}", error, safe_interval(draws, units, level))
+        bounds = safe_interval(drawn[:, -1], units, level)
+        yield self.row(f"brier_{kind}", brier(chances, happened), bounds)
 
 
 def score_predictions(
@@ -180,107 +230,34 @@ def score_predictions(
         return SCORES.empty()
     with_dropped = _Slice(frame, settings or ScoreSettings(), classes)
     whole = with_dropped.part(counted)
-    lines = [*_counted(whole), *_subset_mean(whole), *_without(whole, doubtful)]
-    lines += [*_ratios(whole), *_ratios(with_dropped, _BEYOND), *_confidences(whole)]
-    for name, value, rows in slices(counted):
-        part = whole.part(rows, name, value)
-        lines += [*_counted(part), *_ratios(part)]
+    parts = [whole.part(rows, name, value) for name, value, rows in slices(counted)]
+    lines = [*whole.counted()]
+    if subsets := [part.measured(BALANCED) for part in parts if part.name == "subset"]:
+        scores, bounds = zip(*subsets, strict=True)
+        mean = float(np.mean(scores)), mean_interval(scores, *zip(*bounds, strict=True))
+        lines.append(whole.row(MEAN_OF_SUBSETS, *mean, counted["subset"].is_not_null().to_numpy()))
+    sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
+    if 0 < sure.height < counted.height:
+        kept = whole.part(sure)
+        lines.append(kept.row(f"{BALANCED}{WITHOUT}", *kept.measured(BALANCED)))
+    lines += [*whole.ratios(_RATIOS), *with_dropped.ratios(_BEYOND), *_confidences(whole)]
+    for part in parts:
+        lines += [*part.counted(), *part.ratios(_RATIOS)]
     head = [frame["benchmark"][0], frame["system"][0], frame["engine"][0]]
     table = pl.DataFrame([head + line for line in lines], SCORES.schema, orient="row")
     return SCORES.conform(table)
 
 
-def _counted(part: _Slice) -> Iterator[list[Any]]:
-    for name in count_metrics(part.classes):
-        yield part.row(name, *part.measured(name))
-
-
-def _subset_mean(whole: _Slice) -> Iterator[list[Any]]:
-    """The mean over the benchmark's subsets; claims without a subset are not in it."""
-    measured = [
-        whole.part(rows, name, value).measured(BALANCED)
-        for name, value, rows in slices(whole.frame)
-        if name == "subset"
-    ]
-    if measured:
-        scores, bounds = zip(*measured, strict=True)
-        in_a_subset = whole.frame["subset"].is_not_null().to_numpy()
-        interval = mean_interval(scores, *zip(*bounds, strict=True))
-        yield whole.row(MEAN_OF_SUBSETS, float(np.mean(scores)), interval, in_a_subset)
-
-
-def _without(whole: _Slice, doubtful: Collection[str]) -> Iterator[list[Any]]:
-    """Balanced accuracy over the claims whose label is not doubtful."""
-    rows = whole.frame.filter(~pl.col("claim_id").is_in(list(doubtful)))
-    if 0 < rows.height < whole.frame.height:
-        kept = whole.part(rows)
-        yield kept.row(f"{BALANCED}{WITHOUT}", *kept.measured(BALANCED))
-
-
-def _ratios(
-    part: _Slice, ratios: Mapping[str, tuple[pl.Expr, pl.Expr]] = _RATIOS
-) -> Iterator[list[Any]]:
-    for name, (above, below) in ratios.items():
-        columns = part.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
-        numbers = columns.to_numpy()
-        hits, of = numbers.T
-        if not of.any():
-            continue
-        if name.endswith(_COUNT):
-            rng, count = part.generator(name), part.settings.draws
-            drawn = resampled_sums(numbers, part.clusters, rng, count)
-            with np.errstate(invalid="ignore"):
-                draws = drawn[:, 0] / drawn[:, 1]
-            bounds = safe_interval(draws, part.clusters.count, part.settings.level)
-        else:
-            bounds = share_interval(hits, of, part.clusters, part.settings.level)
-        yield part.row(name, float(hits.sum() / of.sum()), bounds, of > 0)
-
-
-def _confidences(whole: _Slice) -> Iterator[list[Any]]:
+def _confidences(whole: _Slice) -> Iterator[_Line]:
     """Each metric over the claims that have the number; a confidence also needs a verdict."""
     known = whole.frame.drop_nulls("support_score")
     if known.height:
         part = whole.part(known)
-        yield _ranking(part, "auroc_support", "support_score", part.labels == 0)
+        yield part.ranking("auroc_support", "support_score", part.labels == 0)
     for kind, column in CONFIDENCES.items():
         known = whole.frame.drop_nulls([column, "verdict"])
         if known.height:
             part = whole.part(known)
             right = part.verdicts == part.labels
-            yield _ranking(part, f"auroc_{kind}", column, right)
-            yield from _calibrated(part, kind, known[column].to_numpy(), right)
-
-
-def _ranking(part: _Slice, metric: str, column: str, positive: NDArray[np.bool_]) -> list[Any]:
-    scores, rng = part.frame[column].to_numpy(), part.generator(metric)
-    count = min(part.settings.draws, _MOST_DRAWS)
-    draws = auroc_draws(scores, positive, part.clusters, rng, count)
-    bounds = safe_interval(draws, part.clusters.fewest(positive), part.settings.level)
-    return part.row(metric, auroc(scores, positive), bounds)
-
-
-def _calibrated(
-    part: _Slice, kind: str, chances: Numbers, happened: NDArray[np.bool_]
-) -> Iterator[list[Any]]:
-    """Brier score and both calibration errors."""
-    bins, units, level = part.settings.bins, part.clusters.count, part.settings.level
-    # Draws keep the bins of all claims: binning each draw would cost a sort per draw.
-    gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
-    columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
-    rng, count = part.generator("calibration", kind), min(part.settings.draws, _MOST_DRAWS)
-    sums = resampled_sums(columns, part.clusters, rng, count)
-    drawn = sums[:, :-1] / sums[:, -1:]
-    for index, by in enumerate(_BINNINGS):
-        error = calibration_error(chances, happened, by, bins)
-        draws = np.abs(drawn[:, index * bins : (index + 1) * bins]).sum(axis=1)
-        yield part.row(f"ece_{by}_{kind}", error, safe_interval(draws, units, level))
-    bounds = safe_interval(drawn[:, -1], units, level)
-    yield part.row(f"brier_{kind}", brier(chances, happened), bounds)
-
-
-def _gaps(gaps: Numbers, bins: Codes, count: int) -> Numbers:
-    """Each row's gap in the column of its bin, shape (n, count)."""
-    columns = np.zeros((len(gaps), count))
-    columns[np.arange(len(gaps)), bins] = gaps
-    return columns
+            yield part.ranking(f"auroc_{kind}", column, right)
+            yield from part.calibrated(kind, known[column].to_numpy(), right)

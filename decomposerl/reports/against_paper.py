@@ -4,7 +4,7 @@ Takes the tables of ``attrition.py``; the paper's numbers and the reasons are th
 ``decomposerl.claims.catalogue``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from itertools import chain
 
 import polars as pl
@@ -42,7 +42,16 @@ def against_paper(attrition: pl.DataFrame, wide: pl.DataFrame) -> pl.DataFrame:
     paper) where one of them is. ``reason`` is never empty: "The same.", what is missing, or why the
     numbers differ.
     """
-    unused = _unused(attrition)
+    # Rows that the label rule dropped are no difference: the paper drops the middle class, too.
+    left = attrition.filter(
+        (pl.col("stage") == STAGES[0])
+        & (pl.col("outcome") != "kept")
+        & (pl.col("step") != "label_rule")
+    )
+    counted = left.group_by("source", "reason").agg(pl.col("rows").sum()).sort("source", "reason")
+    unused: dict[str, list[str]] = {}
+    for source, reason, count_left in counted.iter_rows():
+        unused.setdefault(source, []).append(f"{count_left:,} {reason}")
     rows = []
     for row in wide.iter_rows(named=True):
         source = str(row["source"])
@@ -50,64 +59,48 @@ def against_paper(attrition: pl.DataFrame, wide: pl.DataFrame) -> pl.DataFrame:
         for column, (name, head) in _COLUMNS.items():
             ours, paper = row[column], None if printed is None else int(getattr(printed, name))
             difference = None if ours is None or paper is None else ours - paper
-            reason = _SAME if difference == 0 else _reason(source, name, row["read"], unused)
-            reason = _NO_NUMBER if paper is None else _NOT_RUN if ours is None else reason
+            if paper is None:
+                reason = _NO_NUMBER
+            elif ours is None:
+                reason = _NOT_RUN
+            elif difference == 0:
+                reason = _SAME
+            else:
+                reason = _reason(source, name, row["read"], unused.get(source, []))
             rows.append((source, row["title"], head, ours, paper, difference, reason))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _unused(attrition: pl.DataFrame) -> dict[str, str]:
-    """By source: the rows that were read and did not become claims, by reason.
-
-    Rows that the label rule dropped are left out: the paper drops the middle class, too.
-    """
-    left = attrition.filter(
-        (pl.col("stage") == STAGES[0])
-        & (pl.col("outcome") != "kept")
-        & (pl.col("step") != "label_rule")
-    )
-    counted = left.group_by("source", "reason").agg(pl.col("rows").sum()).sort("source", "reason")
-    named: dict[str, list[str]] = {}
-    for source, reason, rows in counted.iter_rows():
-        named.setdefault(source, []).append(f"{rows:,} {reason}")
-    return {source: ", ".join(parts) for source, parts in named.items()}
-
-
-def _reason(source: str, name: str, read: int, unused: Mapping[str, str]) -> str:
+def _reason(source: str, name: str, read: int, unused: Sequence[str]) -> str:
     if source == TOTAL:
         return "The sum of the rows above."
     if name != "raw":
         return STAGE_REASONS[name]
     known = DIFFERENCES.get(source)
     said = "unknown." if known is None else known.reason
-    left = f"; not used: {unused[source]}" if source in unused else ""
+    left = "; not used: " * bool(unused) + ", ".join(unused)
     setting = f" Setting: {known.setting}." if known and known.setting else ""
     return f"Rows read: {read:,}{left}. With all files: {said[0].lower()}{said[1:]}{setting}"
 
 
 def paper_text(compared: pl.DataFrame, *, markdown: bool = False) -> str:
-    """``against_paper`` as aligned text or Markdown, a line per source; the reasons are below."""
-    head = ["Source"]
-    for _, name in _COLUMNS.values():
-        head += [name, "paper", "diff."]
+    """``against_paper`` as aligned text or Markdown, a line per source; the reasons are below.
+
+    Reasons are given per source for Raw and per column for the others.
+    """
+    head = ["Source", *chain(*([name, "paper", "diff."] for _, name in _COLUMNS.values()))]
     rows = [
         [one_line(title), *chain(*part.select("ours", "paper", "difference").iter_rows())]
         for (_, title), part in compared.group_by("source", "title", maintain_order=True)
     ]
-    if markdown:
-        table = markdown_table(head, rows)
-        reasons = [f"- {name}: {markdown_text(reason)}" for name, reason in _reasons(compared)]
-    else:
-        shown = [[title, *map(count, numbers)] for title, *numbers in rows]
-        table = text_table([head, *shown], [False] + [True] * (len(head) - 1), (1, -1))
-        reasons = [f"{name}: {one_line(reason)}" for name, reason in _reasons(compared)]
-    return "\n".join([table, "", *reasons, "", _NOTE])
-
-
-def _reasons(compared: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Per source for Raw, per column for the others, where a number differs or is missing."""
+    shown = [head, *([title, *map(count, numbers)] for title, *numbers in rows)]
+    right = [False] + [True] * (len(head) - 1)
+    table = markdown_table(head, rows) if markdown else text_table(shown, right, (1, -1))
     listed = compared.filter((pl.col("source") != TOTAL) & (pl.col("reason") != _SAME))
-    first = listed.filter(pl.col("column") == _RAW)
-    yield from ((one_line(title), reason) for title, reason in first["title", "reason"].iter_rows())
-    later = listed.filter((pl.col("column") != _RAW) & (pl.col("reason") != _NO_NUMBER))
-    yield from later.select("column", "reason").unique(maintain_order=True).iter_rows()
+    raw = pl.col("column") == _RAW
+    later = listed.filter(~raw, pl.col("reason") != _NO_NUMBER).select("column", "reason")
+    reasons = [*listed.filter(raw).select("title", "reason").iter_rows()]
+    reasons += later.unique(maintain_order=True).iter_rows()
+    literally = markdown_text if markdown else one_line
+    lines = [f"{'- ' * markdown}{one_line(name)}: {literally(said)}" for name, said in reasons]
+    return "\n".join([table, "", *lines, "", _NOTE])

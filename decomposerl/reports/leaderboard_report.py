@@ -15,10 +15,8 @@ from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
-    LIMITED,
     ONE_LABEL,
     OTHERS,
-    PARTS,
     column_name,
     columns_of,
     wide_leaderboard,
@@ -86,8 +84,7 @@ def leaderboard_page(
     table_of = markdown_table if markdown else _aligned
     filled = partial(fill, width=10_000 if markdown else width or 10_000, break_on_hyphens=False)
     pages = []
-    for (number,), rows in wide.group_by("table", maintain_order=True):
-        part = rows.sort("ranked", descending=True, maintain_order=True)
+    for (number,), part in wide.group_by("table", maintain_order=True):
         columns = [
             name
             for name in columns_of(board)
@@ -95,19 +92,18 @@ def leaderboard_page(
             and any(part[column_name(name, of)].count() for of in ("score", "paper"))
         ]
         lines = [[*_HEAD, *(_title(name, titles) for name in columns)]]
-        lines += (
-            line for row in part.iter_rows(named=True) for line in _lines(row, columns, engines)
-        )
+        for row in part.sort("ranked", descending=True, maintain_order=True).to_dicts():
+            lines += _lines(row, columns, engines)
         title = FURTHER if number == OTHERS else TABLE_TITLES[int(str(number))]
         pages.append(f"**{title}**" if markdown else title)
         for group in _that_fit(lines, width):
             header, *block = [[line[at] for at in (*range(len(_HEAD)), *group)] for line in lines]
             pages.append(table_of(header, block))
-    if rests := basis_rows(board):
+    if rests := _basis_rows(board):
         pages += [filled(BASIS), table_of(_BASIS_HEAD, rests)]
     if markdown:
         pages.append(
-            markdown_table(["", "Engine"], [[mark, name] for name, mark in engines.items()])
+            markdown_table(["", "Engine"], [(mark, name) for name, mark in engines.items()])
         )
     elif engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
@@ -117,36 +113,19 @@ def leaderboard_page(
     return "\n\n".join([*pages, filled(" ".join(filter(None, notes)))])
 
 
-def basis_rows(board: pl.DataFrame) -> list[list[str]]:
-    """By system: verdicts with a basis, the share of silent ones, and of right ones by basis."""
-    names = columns_of(board)
-    test_sets = [name for name in names if name not in MEANS and not name.endswith(WITHOUT)]
-    own = board.filter(pl.col("benchmark").is_in(test_sets)).unique(
-        ["system", "benchmark"], keep="first"
-    )
-    counts = [name for basis in BASES for name in (basis, f"{basis}_right")]
-    summed = own.group_by("system", "title").agg(pl.col(counts).sum()).sort("title", "system")
-    rows = []
-    for row in summed.iter_rows(named=True):
-        verdicts = sum(row[basis] for basis in BASES)
-        if verdicts:
-            shares = [(row["silent"], verdicts), *((row[f"{b}_right"], row[b]) for b in BASES)]
-            percent = [_figure(100 * part / of if of else None) for part, of in shares]
-            rows.append([row["title"], f"{verdicts:,}", *percent])
-    return rows
-
-
 def _lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> Iterator[list[str]]:
     """Our scores of a row, then the paper's and those of its model's card, where there are some."""
-    scores = [[row[column_name(name, part)] for part in PARTS] for name in columns]
-    ours = [_ours(row["seeds"], *own) for *own, _ in scores]
-    for place, name in enumerate(columns):
-        if row[name] is not None and (name in MEANS or not row["ranked"]):
-            ours[place] += f", n {row[column_name(name, 'rows')]:,}"
-    yield [row["title"] + _star(row), row["protocol"], engines.get(row["engine"], _NONE), *ours]
+    ours = []
+    for name in columns:
+        score, low, high = (row[column_name(name, part)] for part in ("score", "low", "high"))
+        shown = _score(score, low, high, spread=row["seeds"] != 1)
+        counted = score is not None and (name in MEANS or not row["ranked"])
+        ours.append(shown + f", n {row[column_name(name, 'rows')]:,}" * counted)
+    star = " *" if row["limited"] or not row["ranked"] else ""
+    yield [row["title"] + star, row["protocol"], engines.get(row["engine"], _NONE), *ours]
     card = CARDS[row["family"]]["scores"] if row["family"] in CARDS else {}
     published = {
-        "paper": [_figure(paper) for *_, paper in scores],
+        "paper": [_figure(row[column_name(name, "paper")]) for name in columns],
         "card": [_figure(card.get(name)) for name in columns],
     }
     for source, figures in published.items():
@@ -154,16 +133,10 @@ def _lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> Ite
             yield [f"↳ {source}", "", f"the {source}'s", *figures]
 
 
-def _star(row: _Row) -> str:
-    """The mark of a row that is not ranked, or of a short run."""
-    limited = row.get("limited", row.get("status") == LIMITED)
-    return " *" if limited or not row["ranked"] else ""
-
-
-def _ours(seeds: int, score: float | None, low: float | None, high: float | None) -> str:
+def _score(score: float | None, low: float | None, high: float | None, *, spread: bool) -> str:
     if score is None or low is None or high is None:
         return _figure(score)
-    if seeds != 1:
+    if spread:
         return f"{score:.1f} ({low:.1f} to {high:.1f})"
     if abs((high - score) - (score - low)) > _EVEN:
         return f"{score:.1f} [{low:.1f}, {high:.1f}]"
@@ -179,33 +152,47 @@ def _title(name: str, titles: Mapping[str, str]) -> str:
     return (MEAN_TITLES.get(whole) or titles.get(whole, whole)) + " without doubtful" * bool(cut)
 
 
+def _basis_rows(board: pl.DataFrame) -> list[list[str]]:
+    """By system: verdicts with a basis, the share of silent ones, and of right ones by basis."""
+    counts = [name for basis in BASES for name in (basis, f"{basis}_right")]
+    by = ["title", "system"]
+    summed = _once(board).group_by(by).agg(pl.col(counts).sum()).sort(by)
+    rows = []
+    for row in summed.to_dicts():
+        if verdicts := sum(row[basis] for basis in BASES):
+            shares = [(row["silent"], verdicts), *((row[f"{b}_right"], row[b]) for b in BASES)]
+            percent = [_figure(100 * part / of if of else None) for part, of in shares]
+            rows.append([row["title"], f"{verdicts:,}", *percent])
+    return rows
+
+
+def _once(board: pl.DataFrame) -> pl.DataFrame:
+    """Each system on each test set once: no mean, and none without doubtful claims."""
+    name = pl.col("benchmark")
+    own = board.filter(~name.is_in(list(MEANS)), ~name.str.ends_with(WITHOUT))
+    return own.unique(["system", "benchmark"], keep="first", maintain_order=True)
+
+
 def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     """Cells beyond the model's context, columns without doubtful claims, cells not run again."""
-    columns = columns_of(board)
-    of_all = [name for name in columns if not (name in MEANS or name.endswith(WITHOUT))]
-    cells = board.filter(pl.col("benchmark").is_in(of_all))
-    named = {
-        f"{row['system']} on {_title(row['benchmark'], titles)}": row
-        for row in cells.iter_rows(named=True)
-    }
+    cells = _once(board).with_columns(
+        cell=pl.col("system")
+        + " on "
+        + pl.col("benchmark").map_elements(lambda name: _title(name, titles), pl.String)
+    )
+    beyond = cells.filter(pl.col("beyond_context") > 0).select("cell", "beyond_context")
+    one_label = cells.filter(status=ONE_LABEL).select("cell", "rows")
     most = dict(board.group_by("benchmark").agg(pl.col("rows").max()).iter_rows())
+    doubtful = [
+        f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
+        for name in columns_of(board)
+        if (base := name.removesuffix(WITHOUT)) != name and most[name]
+    ]
     notes = {
-        BEYOND: [
-            f"{name} {row['beyond_context']:,}"
-            for name, row in named.items()
-            if row["beyond_context"]
-        ],
-        DOUBTFUL: [
-            f"{_title(base, titles)} {most[name]:,} of {most[base]:,}"
-            for name in columns
-            if (base := name.removesuffix(WITHOUT)) != name and most[name]
-        ],
-        NO_BALANCE: [
-            f"{name}, {row['rows']:,} claims"
-            for name, row in named.items()
-            if row["status"] == ONE_LABEL
-        ],
-        EDITED: [name for name, row in named.items() if row["status"] == EDITED_STATUS],
+        BEYOND: [f"{cell} {count:,}" for cell, count in beyond.iter_rows()],
+        DOUBTFUL: doubtful,
+        NO_BALANCE: [f"{cell}, {count:,} claims" for cell, count in one_label.iter_rows()],
+        EDITED: cells.filter(status=EDITED_STATUS)["cell"].to_list(),
     }
     return " ".join(f"{note} {'; '.join(cells)}." for note, cells in notes.items() if cells)
 
@@ -239,20 +226,16 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             row["benchmark"],
             row["system"],
             row["other"],
-            _difference(row),
+            f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
             _p_text(row["p"]),
             f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
-        for row in clearest.iter_rows(named=True)
+        for row in clearest.to_dicts()
     ]
     headers = ["test set", "system", "other", "difference", "p", "p (Holm)", "claims"]
     counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
     return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
-
-
-def _difference(row: dict[str, Any]) -> str:
-    return f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]"
 
 
 def _p_text(p: float | None) -> str:

@@ -4,7 +4,6 @@ Run metadata is plain data by name; tables are Markdown, except the text of ``de
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import polars as pl
 
@@ -12,7 +11,6 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import EvaluationSubset, beyond_context
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.small_figures import UNFOLDED
 from decomposerl.reports.tables import (
     frame_text,
     markdown_table,
@@ -21,7 +19,7 @@ from decomposerl.reports.tables import (
 from decomposerl.schemas import LABELS, VERDICTS
 
 _Number = int | float | str
-_CLAIM, _CYCLE, _REPLY = 200, 110, 400
+_CLAIM, _REPLY = 200, 400
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
 _UNREAD = {
@@ -35,71 +33,52 @@ def prediction_facts(
     system: System, subset: EvaluationSubset, predictions: pl.DataFrame, calls: pl.DataFrame
 ) -> dict[str, _Number]:
     """Counts and shares; tokens and money only where the engine counts them."""
-    predicted = predictions.height
-    beyond = predictions.select(beyond_context())["notes"]
-    tokens = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
     facts: dict[str, _Number] = {
         "system": system.reader_title,
         "protocol": system.protocol,
         "claims that could be asked": subset.usable,
         **{f"left out: {why}": count for why, count in subset.left_out.items()},
-        **{f"parse status: {name}": n for name, n in _counts(predictions["parse_status"])},
-        **{f"beyond the context: {name}": n for name, n in _counts(beyond) if name != "none"},
-        **{f"verdict: {name}": n for name, n in _counts(predictions["verdict"])},
-        **{f"basis: {name}": n for name, n in _counts(predictions["basis"]) if name != "none"},
     }
-    if predicted:
-        facts |= {
-            "calls a claim": calls.height / predicted,
-            "questions a claim": float(predictions["questions"].sum()) / predicted,
-        }
-    if any(tokens):
-        facts |= {"prompt tokens": tokens[0], "completion tokens": tokens[1]}
+    beyond = predictions.select(beyond_context()).to_series()
+    for title, values, of_all in (
+        ("parse status", predictions["parse_status"], True),
+        ("beyond the context", beyond, False),
+        ("verdict", predictions["verdict"], True),
+        ("basis", predictions["basis"], False),
+    ):
+        known = values.fill_null("none") if of_all else values.drop_nulls()
+        counted = known.value_counts().sort(values.name)
+        facts |= {f"{title}: {name}": count for name, count in counted.iter_rows()}
+    if predictions.height:
+        facts["calls a claim"] = calls.height / predictions.height
+        facts["questions a claim"] = float(predictions["questions"].sum()) / predictions.height
+    prompt, completion = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
+    if prompt or completion:
+        facts |= {"prompt tokens": prompt, "completion tokens": completion}
     if calls["dollars"].count():
         facts["dollars"] = float(calls["dollars"].sum())
     return facts
 
 
-def example_traces(predictions: pl.DataFrame, claims: pl.DataFrame) -> dict[str, str]:
-    """Three predictions as Markdown: one right, one wrong, one whose verdict was not read.
+def examples_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
+    """Three predictions: one right, one wrong, one whose verdict was not read, with the answers.
 
     ``claims`` has ``claim_id``, ``claim`` and ``label``. Of each kind it is the first by id, which
-    is a hash. A text is shorter than what Dagster's pages fold.
+    is a hash.
     """
     rows = predictions.join(claims.select("claim_id", "claim", "label"), on="claim_id")
     verdict, label = pl.col("verdict"), pl.col("label")
-    kinds = {
-        "a right trace": verdict == label,
-        "a wrong trace": verdict != label,
-        "an unread trace": verdict.is_null(),
-    }
-    found = {name: rows.filter(kind).sort("claim_id").head(1) for name, kind in kinds.items()}
-    return {
-        name: _example(row.row(0, named=True)) if row.height else "none"
-        for name, row in found.items()
-    }
-
-
-def _example(row: Mapping[str, Any]) -> str:
-    """A claim with its label and verdict, then questions and answers as far as there is room."""
-    verdict = row["verdict"] or f"none ({row['parse_status']})"
-    head = (
-        f"**{markdown_text(row['claim'], _CLAIM)}**\n\n"
-        f"label {row['label']}, verdict {verdict}, claim {row['claim_id']}\n"
-    )
-    cycles = (row["trace"] or {}).get("cycles") or []
-    lines = [
-        f"\n{number}. {markdown_text(one['question'], _CYCLE)} "
-        f"**{markdown_text(one['answer'], _CYCLE)}**"
-        for number, one in enumerate(cycles, start=1)
-    ]
-    if not lines:
-        lines = [f"\n{markdown_text(row['reply'] or 'no reply', _REPLY)}"]
-    for line in lines:
-        if len(head) + len(line) > UNFOLDED:
-            return head + "\n…"
-        head += line
-    return head
+    kinds = {"right": verdict == label, "wrong": verdict != label, "unread": verdict.is_null()}
+    lines = []
+    for name, kind in kinds.items():
+        for row in rows.filter(kind).sort("claim_id").head(1).to_dicts():
+            cycles = (row["trace"] or {}).get("cycles") or []
+            pairs = " ".join(f"{cycle['question']} {cycle['answer']}" for cycle in cycles)
+            texts = one_line(row["claim"], _CLAIM), one_line(pairs or row["reply"], _REPLY)
+            said = row["verdict"] or row["parse_status"]
+            lines.append([name, row["claim_id"], row["label"], said, *texts])
+    headers = ["", "claim", "label", "verdict", "text", "questions and answers, or the reply"]
+    return markdown_table(headers, lines)
 
 
 def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
@@ -120,39 +99,47 @@ def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
 
 def calls_markdown(calls: pl.DataFrame) -> str:
     """Calls by operation and template, a line each: number, tokens, seconds, stored, failed."""
-    if calls.is_empty():
-        return "none"
     rows = calls.group_by("operation", "template").agg(
         pl.len().alias("calls"),
         pl.col("prompt_tokens", "completion_tokens").mean(),
-        pl.col("latency_s").median().alias("seconds"),
+        pl.col("latency_s").median().fill_null(0).alias("seconds"),
         pl.col("cached").sum().alias("stored"),
         pl.col("failure").count().alias("failed"),
     )
-    ordered = rows.sort(["calls", "operation", "template"], descending=[True, False, False])
-    return "\n".join(_calls_line(row) for row in ordered.iter_rows(named=True))
-
-
-def _calls_line(row: Mapping[str, Any]) -> str:
-    tokens = {"tokens in": row["prompt_tokens"], "tokens out": row["completion_tokens"]}
-    counted = "".join(f" {mean:,.1f} {name}," for name, mean in tokens.items() if mean)
-    name = f"{row['operation']} ({row['template']})"
-    return (
-        f"- **{markdown_text(name)}**: {row['calls']:,} calls,"
-        f"{counted} median {row['seconds'] or 0:.3f} s, {row['stored']:,} from the store, "
-        f"{row['failed']:,} failed"
-    )
+    lines = []
+    by = ["calls", "operation", "template"]
+    for row in rows.sort(by, descending=[True, False, False]).to_dicts():
+        tokens = {"in": row["prompt_tokens"], "out": row["completion_tokens"]}
+        counted = "".join(f" {mean:,.1f} tokens {way}," for way, mean in tokens.items() if mean)
+        name = markdown_text(f"{row['operation']} ({row['template']})")
+        lines.append(
+            f"- **{name}**: "
+            f"{row['calls']:,} calls,{counted} median {row['seconds']:.3f} s, "
+            f"{row['stored']:,} from the store, {row['failed']:,} failed"
+        )
+    return "\n".join(lines) or "none"
 
 
 def scores_markdown(scores: pl.DataFrame) -> str:
     """The metrics over all claims, then balanced accuracy by slice."""
-    whole = _table(scores.filter(slice="all"), ["metric"])
-    by_slice = _table(
-        scores.filter(pl.col("slice") != "all", pl.col("metric") == "balanced_accuracy"),
-        ["slice", "value"],
-    )
-    parts = [whole, by_slice and f"**balanced_accuracy by slice**\n\n{by_slice}"]
-    return "\n\n".join(part for part in parts if part) or "nothing was scored"
+    of_slices = scores.filter(pl.col("slice") != "all", pl.col("metric") == "balanced_accuracy")
+    parts = []
+    for rows, by, title in (
+        (scores.filter(slice="all"), ["metric"], ""),
+        (of_slices, ["slice", "value"], "**balanced_accuracy by slice**\n\n"),
+    ):
+        lines = [
+            (
+                *(row[name] for name in by),
+                _shown(row["score"]),
+                "–" if row["low"] is None else f"{row['low']:.1f} to {row['high']:.1f}",
+                row["rows"],
+            )
+            for row in rows.iter_rows(named=True)
+        ]
+        if lines:
+            parts.append(title + markdown_table([*by, "score", "95 % interval", "claims"], lines))
+    return "\n\n".join(parts) or "nothing was scored"
 
 
 def score_facts(scores: pl.DataFrame) -> dict[str, float]:
@@ -161,33 +148,13 @@ def score_facts(scores: pl.DataFrame) -> dict[str, float]:
     return dict(whole.drop_nulls("score").select("metric", pl.col("score").round(2)).iter_rows())
 
 
-def _table(rows: pl.DataFrame, by: list[str]) -> str:
-    if rows.is_empty():
-        return ""
-    lines = [
-        (
-            *(row[name] for name in by),
-            _shown(row["score"]),
-            "–" if row["low"] is None else f"{row['low']:.1f} to {row['high']:.1f}",
-            row["rows"],
-        )
-        for row in rows.iter_rows(named=True)
-    ]
-    return markdown_table([*by, "score", "95 % interval", "claims"], lines)
-
-
 def _shown(score: float | None) -> str:
     return "–" if score is None else f"{score:.1f}"
 
 
-def _counts(values: pl.Series) -> list[tuple[str, int]]:
-    counted = values.fill_null("none").value_counts().sort(values.name)
-    return [(str(name), int(count)) for name, count in counted.iter_rows()]
-
-
-def calibration_facts(calibration: Calibration) -> dict[str, int | float | str]:
+def calibration_facts(calibration: Calibration) -> dict[str, _Number]:
     """Method, size, and errors in percent, before and cross-fitted after."""
-    facts: dict[str, int | float | str] = {
+    facts: dict[str, _Number] = {
         "method": calibration.method,
         "verdicts with a confidence": calibration.rows,
         "fitted on": calibration.fitted_on,
@@ -199,22 +166,17 @@ def calibration_facts(calibration: Calibration) -> dict[str, int | float | str]:
         "Brier after, cross-fitted": 100 * calibration.brier_after,
         "folds": calibration.folds,
     }
-    if calibration.method == "temperature":
-        facts["temperature"] = calibration.temperature
-    return facts
+    of_temperature = calibration.method == "temperature"
+    return facts | ({"temperature": calibration.temperature} if of_temperature else {})
 
 
 def reliability_markdown(reliability: pl.DataFrame) -> str:
     """The bins of a reliability diagram: confidence, and share of right verdicts."""
     rows = [
-        (
-            row["reading"],
-            f"{row['low']:.3f} to {row['high']:.3f}",
-            row["rows"],
-            f"{100 * row['confidence']:.1f}",
-            f"{100 * row['right']:.1f}",
-        )
-        for row in reliability.iter_rows(named=True)
+        (reading, f"{low:.3f} to {high:.3f}", count, f"{100 * sure:.1f}", f"{100 * right:.1f}")
+        for reading, low, high, count, sure, right in reliability.select(
+            "reading", "low", "high", "rows", "confidence", "right"
+        ).iter_rows()
     ]
     return markdown_table(["reading", "confidence", "verdicts", "mean %", "right %"], rows)
 

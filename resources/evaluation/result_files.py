@@ -18,9 +18,6 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import format_errors
 from resources.corpora.folder import content_of, records_of
 
-JSON = ".json"
-FORMATS = {ending: form for ending, form in FORMAT_OF_ENDING.items() if ending != JSON}
-
 
 def read_result_rows(path: Path) -> list[Record]:
     """All rows of a file.
@@ -29,37 +26,39 @@ def read_result_rows(path: Path) -> list[Record]:
         EvaluationError: the file cannot be read, has a broken row (named by file and number), or
             has no row.
     """
-    ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if ending.lower() == JSON:
-        rows: list[Record | Reject] = list(_json_rows(path))
-    elif ending.lower() in FORMATS:
-        file = NativeFile(str(path), FORMATS[ending.lower()], "")
-        absent = Reject(str(path), 0, "", "unreadable_file", "there is no such file")
-        rows = list(records_of(path, file)) if path.is_file() else [absent]
-    else:
-        known = ", ".join((*FORMATS, JSON))
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if ending not in FORMAT_OF_ENDING:
+        known = ", ".join(sorted(FORMAT_OF_ENDING, key=".json".__eq__))
         raise EvaluationError(f"{path}: its ending is none of {known} (or those with .gz)")
-    broken = [_sentence(row) for row in rows if isinstance(row, Reject)]
-    if broken:
-        raise EvaluationError("\n".join(format_errors(broken)))
-    if not rows:
-        raise EvaluationError(f"{path} has no row")
+    absent = Reject(str(path), 0, "", "unreadable_file", "there is no such file")
+    rows: list[Record | Reject] = [absent]
+    if ending == ".json":
+        rows = list(_json_rows(path))
+    elif path.is_file():
+        rows = list(records_of(path, NativeFile(str(path), FORMAT_OF_ENDING[ending], "")))
+    broken = []
+    for reject in rows:
+        if isinstance(reject, Reject):
+            where = f", row {reject.row}" * bool(reject.row)
+            where += f", field {reject.field}" * bool(reject.field)
+            reason = f"{reject.reason.replace('_', ' ')}: {reject.detail}"
+            broken.append(f"{reject.file}{where}: {reason}")
+    if broken or not rows:
+        raise EvaluationError("\n".join(format_errors(broken)) or f"{path} has no row")
     return [row for row in rows if isinstance(row, Record)]
 
 
 def _json_rows(path: Path) -> Iterator[Record | Reject]:
     try:
         data = content_of(path)
+        whole = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
     except OSError as error:
         raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        text = data.decode("utf-8-sig")
-        whole = json.loads(text, object_pairs_hook=_unrepeated)
+    except UnicodeDecodeError as error:
+        raise EvaluationError(f"{path}: not UTF-8 text") from error
     except KeyError as error:
         repeated = f"the key {error.args[0]} appears twice in one object"
         raise EvaluationError(f"{path}: {repeated}") from error
-    except UnicodeDecodeError as error:
-        raise EvaluationError(f"{path}: not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
         lines = data.splitlines(keepends=True)
         if len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
@@ -67,7 +66,11 @@ def _json_rows(path: Path) -> Iterator[Record | Reject]:
             return
         raise EvaluationError(f"{path}: not JSON: {error}") from error
     if isinstance(whole, dict):
-        tables = [value for value in whole.values() if _is_table(value)]
+        tables = [
+            value
+            for value in whole.values()
+            if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+        ]
         whole = tables[0] if len(tables) == 1 else whole
     if not isinstance(whole, list | dict):
         raise EvaluationError(f"{path}: neither a list nor an object")
@@ -78,21 +81,10 @@ def _json_rows(path: Path) -> Iterator[Record | Reject]:
         yield Record(str(path), row, named | fields)
 
 
-def _is_table(value: object) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(row, dict) for row in value)
-
-
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object; KeyError where a key appears twice, so that one of its values would be lost."""
-    fields: dict[str, object] = {}
-    for key, value in pairs:
-        if key in fields:
-            raise KeyError(repr(key))
-        fields[key] = value
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise KeyError(repr(next(key for key in keys if keys.count(key) > 1)))
     return fields
-
-
-def _sentence(row: Reject) -> str:
-    where = f", row {row.row}" if row.row else ""
-    where += f", field {row.field}" if row.field else ""
-    return f"{row.file}{where}: {row.reason.replace('_', ' ')}: {row.detail}"

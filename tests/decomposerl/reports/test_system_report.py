@@ -4,7 +4,7 @@ import polars as pl
 
 from decomposerl.reports.system_report import (
     calls_markdown,
-    example_traces,
+    examples_markdown,
     score_facts,
     scores_markdown,
     verdicts_markdown,
@@ -12,7 +12,6 @@ from decomposerl.reports.system_report import (
 from decomposerl.schemas import CALLS, PREDICTIONS, SCORES
 from plain_rows import plain, table_of
 
-FOLDED = 1_000  # characters of Markdown that Dagster's pages fold
 CALL = {"claim_id": "a" * 16, "call": 0, "operation": "verify", "template": "verdict"}
 RULES = CALL | {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "cached": False}
 METRIC = plain("scores", value="all", score=100 * 14 / 25)
@@ -57,8 +56,7 @@ def test_scores_are_rounded_and_slices_named():
 
 def prediction(number: int, verdict: str | None, cycles: int | None) -> dict[str, object]:
     """One prediction of a claim labelled Supported."""
-    cycle = {"answer": "<b>Ada</b> " * 40, "thought": ""}
-    asked = [cycle | {"question": f"Who | {n}?"} for n in range(cycles or 0)]
+    asked = [{"question": f"Who | {n}?", "answer": "<b>Ada</b>"} for n in range(cycles or 0)]
     return {
         "claim_id": f"{number:016x}",
         "verdict": verdict,
@@ -68,35 +66,17 @@ def prediction(number: int, verdict: str | None, cycles: int | None) -> dict[str
     }
 
 
-def examples(*rows: dict[str, object]) -> dict[str, str]:
-    predicted = pl.DataFrame(rows, schema_overrides=PREDICTIONS.schema)
-    text = pl.lit("A claim. " * 50)
-    claims = predicted.select("claim_id", claim=text, label=pl.lit("Supported"))
-    return example_traces(predicted, claims)
-
-
 def test_one_of_each_kind_is_shown_the_first_by_id():
-    """With label, verdict, questions and answers, or the reply; a kind without a trace is none."""
-    shown = examples(prediction(1, "Supported", 1))
-    assert ("none", "none") == (shown["a wrong trace"], shown["an unread trace"])
-    shown = examples(
-        prediction(9, "Supported", 2),
-        prediction(2, "Supported", 1),
-        prediction(3, "Refuted", 2),
-        prediction(4, None, None),
+    """With label, verdict, questions and answers, or the reply; the texts show literally."""
+    rows = [prediction(9, "Supported", 2), prediction(2, "Supported", 1)]
+    rows += [prediction(3, "Refuted", 2), prediction(4, None, None)]
+    predicted = pl.DataFrame(rows, schema_overrides=PREDICTIONS.schema)
+    claims = predicted.select("claim_id", claim=pl.lit("A claim."), label=pl.lit("Supported"))
+    right, wrong, unread = examples_markdown(predicted, claims).splitlines()[2:]
+    begins = "| right | 0000000000000002 | Supported | Supported | A claim. | "
+    assert f"{begins}Who \\| 0? &lt;b&gt;Ada&lt;/b&gt; |" == right
+    assert wrong.startswith("| wrong | 0000000000000003 | Supported | Refuted | A claim. | Who ")
+    assert unread.startswith(
+        "| unread | 0000000000000004 | Supported | unparsed | A claim. | I do "
     )
-    right = ("label Supported", "verdict Supported", "claim 0000000000000002")
-    for kind, words in {
-        "a right trace": (*right, "1. Who \\| 0? **&lt;b&gt;Ada"),
-        "a wrong trace": ("verdict Refuted, claim 0000000000000003", "2. Who"),
-        "an unread trace": ("verdict none (unparsed)", "I do not know."),
-    }.items():
-        assert [] == [word for word in words if word not in shown[kind]], kind
-
-
-def test_a_trace_is_shorter_than_what_the_page_folds():
-    """However long it is; a cut one ends with a mark."""
-    for cycles in (0, 1, 4, 30):
-        text = examples(prediction(1, "Supported", cycles))["a right trace"]
-        assert len(text) < FOLDED
-        assert (cycles > 3) == text.endswith("\n…"), cycles
+    assert 2 == len(examples_markdown(predicted[:0], claims).splitlines())
