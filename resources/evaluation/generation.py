@@ -13,7 +13,7 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,9 @@ from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
+    AnyVerifier,
     ClaimToVerify,
+    Details,
     MethodCaller,
     MethodPrompts,
     Prediction,
@@ -52,11 +54,9 @@ from resources.evaluation.runner import (
     run_claims,
     scored,
 )
-from resources.store.stored_ports import StoredVerifier
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
-from resources.verifier.hosted import HostedVerifier
 
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is that of the greedy trace."""
@@ -65,7 +65,6 @@ VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
 _AT_ONCE = 16  # claims in progress in this process: more would delay the first result
 _LOG_EVERY_S = 30.0  # a message is an event in Dagster's storage, which costs more than a claim
-Details = Callable[[], Mapping[str, int | float | str]]
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
@@ -202,7 +201,6 @@ class OpenedSystem:
     task: Task
     caller: MethodCaller
     folder: Path
-    details: Details = dict
     guard: ContextGuard = NO_GUARD
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
@@ -211,6 +209,10 @@ class OpenedSystem:
     def engine(self) -> str:
         """Name of the program and model that answer."""
         return self.caller.engine
+
+    def details(self) -> Details:
+        """What its engine records of a run."""
+        return self.caller.details()
 
     def predict(
         self,
@@ -383,7 +385,7 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
 def opened_by_rules(
     system: System,
     data: Path,
-    verifier: StoredVerifier | HostedVerifier,
+    verifier: AnyVerifier,
     prompts: MethodPrompts,
     guard: ContextGuard = NO_GUARD,
     seed: int = 42,
@@ -392,7 +394,7 @@ def opened_by_rules(
     """A verifier's system, or one whose chat model are rules over the verifier."""
     by_rules = system.model.port == "rules"
     caller: MethodCaller = RuleChat(verifier, prompts) if by_rules else VerifierCaller(verifier)
-    return OpenedSystem(method_task(system, seed, labels), caller, data, verifier.details, guard)
+    return OpenedSystem(method_task(system, seed, labels), caller, data, guard)
 
 
 def _calibration_file(data: Path, system: str) -> Path:

@@ -46,7 +46,6 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.minicheck import THRESHOLD, from_probability
 from decomposerl.chat import (
     REPEATED,
-    Chat,
     ChatFailure,
     ChatReply,
     ChatRequest,
@@ -58,12 +57,13 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import Confidence, read_confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
-from decomposerl.ports import Verifier
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile, PromptSettings
 from decomposerl.traces.trace import Cycle
+from resources.chat.engine import StoringChat
 from resources.store.prompts import AGAIN, load_prompt
 from resources.store.result_store import ResultStore, key_of, slug
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.hosted import HostedVerifier, VerifierAnswer
 
 TOO_LONG = "too_long"
@@ -74,6 +74,8 @@ VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
+Details = Mapping[str, int | float | str]
+AnyVerifier = StoredVerifier | HostedVerifier
 Progress = Callable[[int, int], None]
 """Called with the number of finished claims and the number of all claims."""
 _STORE_ROWS, _STORE_S = 64, 5.0
@@ -120,6 +122,9 @@ class MethodCaller(Protocol):
     def claims_at_once(self) -> int:
         """Number of claims in progress that keeps it busy."""
 
+    def details(self) -> Details:
+        """Counts and settings that a run records, by name."""
+
     def prompt_hash(self, prompt: str) -> str:
         """64 hex digits of SHA-256 over the prompt file of that name and all settings.
 
@@ -146,7 +151,7 @@ class VerifierCaller:
 
     def __init__(
         self,
-        verifier: Verifier | HostedVerifier,
+        verifier: AnyVerifier,
         threshold: float = THRESHOLD,
         price: Price | None = None,
     ) -> None:
@@ -158,6 +163,10 @@ class VerifierCaller:
     def engine(self) -> str:
         """The verifier's engine."""
         return self._verifier.engine
+
+    def details(self) -> Details:
+        """The verifier's."""
+        return self._verifier.details()
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the threshold; a verifier's own prompt is part of its engine's name."""
@@ -247,13 +256,13 @@ class MethodPrompts:
 
 
 class ChatCaller:
-    """A ``MethodCaller`` over a ``Chat``."""
+    """A ``MethodCaller`` over a chat client."""
 
     concurrent = True
 
     def __init__(
         self,
-        chat: Chat,
+        chat: StoringChat,
         model: Endpoint,
         prompts: MethodPrompts | None = None,
         *,
@@ -268,6 +277,7 @@ class ChatCaller:
         continues an assistant's turn.
         """
         self._chat, self._model, self._prompts = chat, model, prompts or MethodPrompts()
+        self.details = chat.details
         self._seed, self._top_logprobs = seed, 0 if model.style == "openai" else top_logprobs
         self._continues = continues if model.continues is None else model.continues
         self._thinking = None if model.style == "none" else model.thinks

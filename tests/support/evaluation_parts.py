@@ -67,6 +67,10 @@ class ScriptedCaller:
         """All calls, in the order of their batches."""
         return [call for batch in self.batches for call in batch]
 
+    def details(self) -> dict[str, int]:
+        """None."""
+        return {}
+
     def prompt_hash(self, prompt: str) -> str:
         """The same for every prompt."""
         assert prompt
