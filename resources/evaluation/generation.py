@@ -14,6 +14,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -301,7 +302,7 @@ class OpenedSystem:
         stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
         names = (self.engine, stored_as, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
-        every, counted, said = dict[str, Prediction](), list[int](), time.monotonic()
+        every, said = dict[str, Prediction](), time.monotonic()
 
         def noted(one: Prediction) -> None:
             """Hand it over, with a note where the claim was beyond the context."""
@@ -311,26 +312,27 @@ class OpenedSystem:
             every[one.claim_id] = replace(one, verification=ended)
             finished(every[one.claim_id])
 
-        def progress(done: int, total: int) -> None:
-            nonlocal said
-            if not counted:  # what was stored, which says nothing of the rate
-                shown.known = done
-            counted.append(done)
-            shown.move(done)
-            if done and (done == total or time.monotonic() - said > _LOG_EVERY_S):
-                said = time.monotonic()
-                log(f"{title}: {done:,} of {total:,} claims")
-
-        run = (task.procedure, task.prompt, asked, self.caller, store)
-        with bar(title, len(claims), "claims") as shown:
-            run_claims(
-                *run, most_failed=most_failed, progress=progress, finished=noted, at_once=at_once
-            )
+        run = run_claims(
+            task.procedure,
+            task.prompt,
+            asked,
+            self.caller,
+            store,
+            most_failed=most_failed,
+            at_once=at_once,
+        )
+        with bar(title, len(claims), "claims") as shown, closing(run) as results:
+            for one in results:
+                noted(one)
+                self.calls, self.hits = self.calls + (not one.stored), self.hits + one.stored
+                shown.known += one.stored  # which say nothing of the rate
+                shown.advance()
+                if len(every) == len(asked) or time.monotonic() - said > _LOG_EVERY_S:
+                    said = time.monotonic()
+                    log(f"{title}: {len(every):,} of {len(asked):,} claims")
         why = "not asked: its evidence is beyond the model's context"
         for claim in (claim for claim in claims if claim.claim_id not in digests):
             noted(Prediction(claim.claim_id, Verification(None, "unparsed", why), None, ()))
-        self.calls += len(asked) - counted[0]
-        self.hits += counted[0]
         return [every[claim.claim_id] for claim in claims]
 
     def calibration(self) -> Calibration | None:
