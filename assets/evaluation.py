@@ -45,7 +45,7 @@ from resources.evaluation.results_folder import (
     subset_status,
     with_sample_note,
 )
-from resources.evaluation.trained_policy import SILVER, chosen_facts, dev_claims, leaks
+from resources.evaluation.trained_policy import SILVER, dev_claims, leaks, policy_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, partitioned_check, rounded
 from resources.store.run_lock import locked_asset
@@ -64,9 +64,6 @@ _Output = dg.MaterializeResult[StageOutput]
 class _RunConfig(dg.Config):
     most_failed: float = Field(
         default=0.02, ge=0, le=1, description="largest share of claims without an answer"
-    )
-    checkpoint: Literal["final", "best_on_dev"] = Field(
-        default="final", description="policies: which weights; best_on_dev: best on held-out claims"
     )
 
 
@@ -144,7 +141,7 @@ def _predictions(
         claims = read_required(data_folder, f"benchmark/{name}")
         subset = evaluation_subset(claims, config.limit)
         third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
-        opened = (system, data_folder, verifier, config.checkpoint, config.samples)
+        opened = (system, data_folder, verifier, config.samples)
         engine = evaluation_model.opened(*opened, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         log, most_failed = context.log.info, config.most_failed
@@ -156,7 +153,7 @@ def _predictions(
             "examples": folded(pages.examples_markdown(predicted, subset.claims)),
             "calls by operation": dg.MetadataValue.md(pages.calls_markdown(calls)),
             **pages.prediction_facts(system, subset, predicted, calls),
-            **chosen_facts(data_folder, system, config.checkpoint),
+            **policy_facts(data_folder, system),
         }
         return stage.evaluated(predicted, subset.usable, subset_status(subset), page, calls=calls)
 
@@ -184,7 +181,7 @@ def _calibrations(
         """A calibration of the system's confidence, fitted on claims that nothing else used."""
         system = system_named(context.partition_key, systems)
         split = dev_claims(data_folder, system, config.claims, config.seed)
-        engine = evaluation_model.opened(system, data_folder, verifier, config.checkpoint)
+        engine = evaluation_model.opened(system, data_folder, verifier)
         stage = StageRecorder(context, config, engine, part=system.key)
         predict = partial(
             engine.predict,

@@ -15,6 +15,7 @@ from decomposerl.reports.tables import (
     frame_text,
     markdown_table,
     markdown_text,
+    one_line,
 )
 from decomposerl.schemas import LABELS, VERDICTS
 

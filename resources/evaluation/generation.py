@@ -13,7 +13,8 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +44,9 @@ from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
+    AnyVerifier,
     ClaimToVerify,
+    Details,
     MethodCaller,
     MethodPrompts,
     Prediction,
@@ -52,11 +55,9 @@ from resources.evaluation.runner import (
     run_claims,
     scored,
 )
-from resources.store.stored_ports import StoredVerifier
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
-from resources.verifier.hosted import HostedVerifier
 
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is that of the greedy trace."""
@@ -65,7 +66,6 @@ VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
 _AT_ONCE = 16  # claims in progress in this process: more would delay the first result
 _LOG_EVERY_S = 30.0  # a message is an event in Dagster's storage, which costs more than a claim
-Details = Callable[[], Mapping[str, int | float | str]]
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
@@ -202,7 +202,6 @@ class OpenedSystem:
     task: Task
     caller: MethodCaller
     folder: Path
-    details: Details = dict
     guard: ContextGuard = NO_GUARD
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
@@ -211,6 +210,10 @@ class OpenedSystem:
     def engine(self) -> str:
         """Name of the program and model that answer."""
         return self.caller.engine
+
+    def details(self) -> Details:
+        """What its engine records of a run."""
+        return self.caller.details()
 
     def predict(
         self,
@@ -299,7 +302,7 @@ class OpenedSystem:
         stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
         names = (self.engine, stored_as, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
-        every, counted, said = dict[str, Prediction](), list[int](), time.monotonic()
+        every, said = dict[str, Prediction](), time.monotonic()
 
         def noted(one: Prediction) -> None:
             """Hand it over, with a note where the claim was beyond the context."""
@@ -309,26 +312,27 @@ class OpenedSystem:
             every[one.claim_id] = replace(one, verification=ended)
             finished(every[one.claim_id])
 
-        def progress(done: int, total: int) -> None:
-            nonlocal said
-            if not counted:  # what was stored, which says nothing of the rate
-                shown.known = done
-            counted.append(done)
-            shown.move(done)
-            if done and (done == total or time.monotonic() - said > _LOG_EVERY_S):
-                said = time.monotonic()
-                log(f"{title}: {done:,} of {total:,} claims")
-
-        run = (task.procedure, task.prompt, asked, self.caller, store)
-        with bar(title, len(claims), "claims") as shown:
-            run_claims(
-                *run, most_failed=most_failed, progress=progress, finished=noted, at_once=at_once
-            )
+        run = run_claims(
+            task.procedure,
+            task.prompt,
+            asked,
+            self.caller,
+            store,
+            most_failed=most_failed,
+            at_once=at_once,
+        )
+        with bar(title, len(claims), "claims") as shown, closing(run) as results:
+            for one in results:
+                noted(one)
+                self.calls, self.hits = self.calls + (not one.stored), self.hits + one.stored
+                shown.known += one.stored  # which say nothing of the rate
+                shown.advance()
+                if len(every) == len(asked) or time.monotonic() - said > _LOG_EVERY_S:
+                    said = time.monotonic()
+                    log(f"{title}: {len(every):,} of {len(asked):,} claims")
         why = "not asked: its evidence is beyond the model's context"
         for claim in (claim for claim in claims if claim.claim_id not in digests):
             noted(Prediction(claim.claim_id, Verification(None, "unparsed", why), None, ()))
-        self.calls += len(asked) - counted[0]
-        self.hits += counted[0]
         return [every[claim.claim_id] for claim in claims]
 
     def calibration(self) -> Calibration | None:
@@ -383,7 +387,7 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
 def opened_by_rules(
     system: System,
     data: Path,
-    verifier: StoredVerifier | HostedVerifier,
+    verifier: AnyVerifier,
     prompts: MethodPrompts,
     guard: ContextGuard = NO_GUARD,
     seed: int = 42,
@@ -392,7 +396,7 @@ def opened_by_rules(
     """A verifier's system, or one whose chat model are rules over the verifier."""
     by_rules = system.model.port == "rules"
     caller: MethodCaller = RuleChat(verifier, prompts) if by_rules else VerifierCaller(verifier)
-    return OpenedSystem(method_task(system, seed, labels), caller, data, verifier.details, guard)
+    return OpenedSystem(method_task(system, seed, labels), caller, data, guard)
 
 
 def _calibration_file(data: Path, system: str) -> Path:

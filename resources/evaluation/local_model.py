@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from decomposerl.endpoint import NumberType
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
-from resources.evaluation.runner import TOO_LONG, MethodPrompts, Reply
+from resources.evaluation.runner import TOO_LONG, Details, MethodPrompts, Reply
 from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
 
@@ -173,6 +173,11 @@ _Job = tuple[int, ModelCall, list[int]]
 """A call with its index in the request, and the tokens of its prompt."""
 
 
+def _kind(job: _Job) -> tuple[int, float, tuple[str, ...], int]:
+    """What the calls of a batch share."""
+    return job[1].max_tokens, job[1].temperature, job[1].stop, job[1].sample
+
+
 class _TopLogprobs:
     """A logits processor that records top log probabilities and changes nothing.
 
@@ -239,6 +244,10 @@ class LocalModel:
         """The weights by their content."""
         return f"transformers:{self._weights.name}"
 
+    def details(self) -> Details:
+        """None."""
+        return {}
+
     def prompt_hash(self, prompt: str) -> str:
         """Over the prompt file, the seed and the number of top log probabilities."""
         return self._prompts.hash(prompt, [RULES, self._seed, self._top_logprobs])
@@ -251,22 +260,20 @@ class LocalModel:
             OSError: there are no such weights.
         """
         replies: dict[int, Reply] = {}
-        kinds: dict[tuple[Any, ...], list[_Job]] = {}
         jobs = [(place, call, self._ids(prompt, call)) for place, call in enumerate(calls)]
         # Longest first: a batch that does not fit in memory fails at once.
-        for place, call, ids in sorted(jobs, key=lambda job: -len(job[2])):
-            most = self._model.config.max_position_embeddings - call.max_tokens
-            if len(ids) > most:
+        jobs.sort(key=lambda job: (_kind(job), -len(job[2])))
+        for _, alike in groupby(jobs, _kind):
+            fitting = list[_Job]()
+            for place, call, ids in alike:
+                most = self._model.config.max_position_embeddings - call.max_tokens
+                if len(ids) <= most:
+                    fitting.append((place, call, ids))
+                    continue
                 said = f"the prompt has {len(ids):,} tokens; {most:,} fit beside its reply"
-                failed = ModelReply("", failure=f"{TOO_LONG}: {said}")
-                replies[place] = Reply(failed, len(ids))
-            else:
-                kind = (call.max_tokens, call.temperature, call.stop, call.sample)
-                kinds.setdefault(kind, []).append((place, call, ids))
-        size = self._size
-        for alike in kinds.values():
-            for batch in (alike[start : start + size] for start in range(0, len(alike), size)):
-                started = time.monotonic()
+                replies[place] = Reply(ModelReply("", failure=f"{TOO_LONG}: {said}"), len(ids))
+            for start in range(0, len(fitting), self._size):
+                batch, started = fitting[start : start + self._size], time.monotonic()
                 answers = self._generated(batch)
                 took_s = time.monotonic() - started
                 for (place, _, ids), (answer, length) in zip(batch, answers, strict=True):

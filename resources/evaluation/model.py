@@ -21,7 +21,7 @@ does not fit is an error.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,6 @@ from resources.chat.endpoint import EndpointConfig, key_of, open_chat
 from resources.evaluation.generation import (
     METHODS,
     ContextGuard,
-    Details,
     OpenedSystem,
     Task,
     counter_of,
@@ -59,6 +58,7 @@ from resources.evaluation.generation import (
 from resources.evaluation.local_model import LocalModel, Weights, context_of, weights_digest
 from resources.evaluation.runner import (
     ChatCaller,
+    Details,
     MethodCaller,
     MethodPrompts,
     Reply,
@@ -68,10 +68,9 @@ from resources.evaluation.runner import (
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
-    CheckpointRule,
     PolicyDecoding,
-    chosen_policy,
     decoding_of,
+    final_adapter,
     policy_procedure,
 )
 from resources.hub.access import cached_model
@@ -105,7 +104,6 @@ _URLS = {
     "policy": "DECOMPOSERL_EVALUATION__BASE_URL",
     "endpoint": "DECOMPOSERL_ENDPOINT__BASE_URL",
 }
-_Parts = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
 class EvaluationModelResource(StoredResource):
@@ -170,12 +168,11 @@ class EvaluationModelResource(StoredResource):
         system: System,
         data: DataFolder,
         verifier: VerifierResource,
-        checkpoint: CheckpointRule = "final",
         samples: int = 0,
         *,
         three_way: bool = False,
     ) -> OpenedSystem:
-        """The system, ready to predict; ``checkpoint`` and ``samples`` are for policies.
+        """The system, ready to predict; ``samples`` are for policies.
 
         ``three_way``: for claims of three labels. Baselines whose model may end with the third
         verdict are prompted for it; a policy keeps its recipe's rule, an entry its own.
@@ -185,49 +182,39 @@ class EvaluationModelResource(StoredResource):
         """
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
-        entry = self._entry(system, data, checkpoint, three_way=three_way)
-        guard, port, rule = ContextGuard(self.beyond_context), system.model.port, _rule_of(entry)
+        entry = self._entry(system, data, three_way=three_way)
+        guard, port, rule = ContextGuard(self.beyond_context), system.model.port, entry.verdict_rule
         if port in {"verifier", "rules"}:
-            prompts, labels = self._prompts(entry), labels_of(rule)
-            return opened_by_rules(
-                system, data.path, verifier.open(), prompts, guard, self.seed, labels
-            )
-        engine = EntryEngine(entry, self, ModelLocks(models_lock(data.path)), port)
+            parts = (verifier.open(), self._prompts(entry), guard, self.seed, labels_of(rule))
+            return opened_by_rules(system, data.path, *parts)
+        engine = entry_engine(entry, self, ModelLocks(models_lock(data.path)), port)
         if entry.method == VERIFIER:
             procedure = partial(scored, threshold=entry.threshold)
             task = Task(system, procedure, VERIFIER, decomposes=False, seed=entry.seed)
-            caller, details = engine.verifier(self.prompts_dir, allow_own=verifier.allow_own_prompt)
-        elif entry.method == TRACE:
-            task, caller, details, guard = self._trace(system, engine, rule, samples)
-        else:
-            task, caller, details, guard = self._baseline(system, engine)
-        return OpenedSystem(task, caller, data.path, details, guard)
-
-    def _baseline(self, system: System, engine: "EntryEngine") -> _Parts:
-        entry = engine.entry
-        task = method_task(system, entry.seed, labels_of(entry.verdict_rule))
+            return OpenedSystem(task, engine.verifier(verifier), data.path, guard)
+        if entry.method == TRACE:
+            return self._trace(system, engine, data.path, samples)
+        task, prompts = method_task(system, entry.seed, labels_of(rule)), self._prompts(entry)
         settings = {name: value for name, value in entry.overrides.items() if value is not None}
         if settings:
             written = json.dumps(settings, sort_keys=True)
             task = replace(task, procedure=_resampled(task.procedure, entry), settings=written)
-        prompts, room = self._prompts(entry), entry.max_tokens or _ROOMS[system.protocol]
+        room = entry.max_tokens or _ROOMS[system.protocol]
         room += _LATER if system.protocol == "faithful" else 0
-        caller, details = engine.caller(prompts)
-        guard = engine.guard(self.beyond_context, prompts.file(task.prompt), room)
-        return task, caller, details, guard
+        guard = engine.guard(prompts.file(task.prompt), room)
+        return OpenedSystem(task, engine.caller(prompts), data.path, guard)
 
     def _trace(
-        self, system: System, engine: "EntryEngine", rule: VerdictRule, samples: int
-    ) -> _Parts:
+        self, system: System, engine: "EntryEngine", folder: Path, samples: int
+    ) -> OpenedSystem:
         """A policy, or an entry that answers as one; no adapter is needed."""
-        entry = engine.entry
+        entry, rule = engine.entry, engine.entry.verdict_rule
         decoding = PolicyDecoding(samples=samples)
         if entry.recipe:
             decoding = decoding_of(experiment(entry.recipe), samples)
         decoding = replace(decoding, max_tokens=entry.max_tokens or decoding.max_tokens)
-        folder = entry.prompts or self.prompts_dir
-        file = load_policy_prompt(entry.model, folder, PromptSettings(rule))
-        caller, details = engine.caller(MethodPrompts(given={PROMPT: file}))
+        own = entry.prompts or self.prompts_dir
+        file = load_policy_prompt(entry.model, own, PromptSettings(rule))
         # A policy's own name says which weights answer; its engine's name is of the recipe's step.
         decides = entry.overrides if system.entry is not None else engine.weights.name
         task = Task(
@@ -239,26 +226,30 @@ class EvaluationModelResource(StoredResource):
             samples=samples,
             revision=REVISION,
         )
-        guard = engine.guard(self.beyond_context, file, decoding.max_tokens, decoding.view)
-        return task, caller, details, guard
+        caller = engine.caller(MethodPrompts(given={PROMPT: file}))
+        guard = engine.guard(file, decoding.max_tokens, decoding.view)
+        return OpenedSystem(task, caller, folder, guard)
 
-    def _entry(
-        self, system: System, data: DataFolder, checkpoint: CheckpointRule, *, three_way: bool
-    ) -> SystemEntry:
-        """What the system's line in systems.toml says, or would say.
+    def _entry(self, system: System, data: DataFolder, *, three_way: bool) -> SystemEntry:
+        """What the system's table in systems.toml says, or would say; with its recipe's values.
 
         A place's values were checked as the profile's.
         """
         entry, port = system.entry, system.model.port
         if entry is not None:
-            own = entry.method in {TRACE, VERIFIER} or not METHODS[entry.method].three_way
-            third = three_way and not own
-            return entry.model_copy(update={"verdict_rule": THREE_WAY}) if third else entry
+            fields: dict[str, object] = {}
+            if entry.recipe:
+                recipe = experiment(entry.recipe)
+                fields = {"verdict_rule": recipe.verdict_rule, "dtype": recipe.lora.dtype}
+            elif entry.method in METHODS and METHODS[entry.method].three_way and three_way:
+                return entry.model_copy(update={"verdict_rule": THREE_WAY})
+            given = entry.model_fields_set
+            return entry.model_copy(update={k: v for k, v in fields.items() if k not in given})
         place: Endpoint = self.places.get(port, Endpoint())
         if port == "policy":
             served = self.policies == "served"
             place = place if served else Endpoint(runs="in_process")
-            fields = self._policy(system, data, checkpoint, place)
+            fields = self._policy(system, data, place)
         else:
             rule = THREE_WAY if three_way else self.verdict_rule
             third = rule == THREE_WAY and not METHODS[system.method].three_way
@@ -270,30 +261,28 @@ class EvaluationModelResource(StoredResource):
                 "verdict_rule": "evidence" if third else rule,
                 "demonstrations": None if self.demonstrations < 0 else self.demonstrations,
             }
-        of_place = {name: getattr(place, name) for name in Endpoint.model_fields}
-        of_place |= {name: tuple(of_place[name]) for name in ("base_url", "served_as")}
-        return SystemEntry.model_construct(**{**of_place, "seed": self.seed, **fields})
+        listed = {"base_url": tuple(place.base_url), "served_as": tuple(place.served_as)}
+        of_place = dict(place) | listed | {"seed": self.seed}
+        return SystemEntry.model_construct(**(of_place | fields))
 
-    def _policy(
-        self, system: System, data: DataFolder, checkpoint: CheckpointRule, place: Endpoint
-    ) -> dict[str, object]:
+    def _policy(self, system: System, data: DataFolder, place: Endpoint) -> dict[str, object]:
         """The fields of an entry of a recipe's adapter on its base.
 
         The commit of a hub's base is the one it was trained on, else the locked one; at an endpoint
         it is what the settings say.
         """
         recipe = experiment(system.model.key)
-        chosen, base = chosen_policy(data, recipe.name, checkpoint), base_of(data, recipe)
+        (adapter, step), base = final_adapter(data, recipe.name), base_of(data, recipe)
         revision = self.open_models.revision
         if place.place != "endpoint":
-            recorded = recorded_in_config(RunFolder(chosen.folder), "revision")
+            recorded = recorded_in_config(RunFolder(data.path / "policy" / recipe.name), "revision")
             revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
         return {
-            "name": f"{recipe.name}-{chosen.step}",
+            "name": f"{recipe.name}-{step}",
             "method": TRACE,
             "model": base,
             "revision": revision,
-            "adapter": str(chosen.adapter.resolve()),
+            "adapter": str(adapter.resolve()),
             "recipe": recipe.name,
             "dtype": recipe.lora.dtype,
             "verdict_rule": recipe.verdict_rule,
@@ -303,12 +292,6 @@ class EvaluationModelResource(StoredResource):
     def _prompts(self, entry: SystemEntry) -> MethodPrompts:
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         return MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
-
-
-def _rule_of(entry: SystemEntry) -> VerdictRule:
-    """The entry's verdict rule, else its recipe's."""
-    given = "verdict_rule" in entry.model_fields_set or not entry.recipe
-    return entry.verdict_rule if given else experiment(entry.recipe).verdict_rule
 
 
 def unavailable(model: EvaluationModelResource, verifier: str, system: System) -> str:
@@ -350,6 +333,26 @@ def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
     return lambda given: through(procedure(given), lambda calls: tuple(map(changed, calls)))
 
 
+def entry_engine(
+    entry: SystemEntry, model: EvaluationModelResource, locks: ModelLocks, port: str = "entry"
+) -> "EntryEngine":
+    """What answers for an entry: with its adapter's folder, and the commit that is loaded.
+
+    The hub is asked for a commit that is neither locked nor cached.
+
+    Raises:
+        ConfigError: a folder of its is missing.
+        EngineMissing: its adapter is on the hub, and not on this machine.
+    """
+    here = entry.place != "endpoint"  # an endpoint's path is its own
+    if here and is_path(entry.model) and not Path(entry.model).exists():
+        raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
+    changes = {"adapter": str(adapter_folder(entry))} if entry.adapter else {}
+    if here and entry.form != "classifier":
+        changes["revision"] = locks.fetched(entry.model, entry.revision)
+    return EntryEngine(entry.model_copy(update=changes), model, locks, port)
+
+
 @dataclass(frozen=True, slots=True)
 class EntryEngine:
     """What answers for one entry, with what all systems of the resource share.
@@ -363,80 +366,50 @@ class EntryEngine:
     locks: ModelLocks
     port: str = "entry"
 
-    def caller(self, prompts: MethodPrompts) -> tuple[MethodCaller, Details]:
-        """The caller of a baseline or a trace, and what a run records of it.
+    def caller(self, prompts: MethodPrompts) -> MethodCaller:
+        """The caller of a baseline or a trace.
 
         Raises:
-            ConfigError: a folder of its is missing, or nothing starts its server.
-            EngineMissing: its adapter is on the hub, and not on this machine.
+            ConfigError: nothing starts its server, or as ``entry_engine`` for its decomposer.
         """
         entry, model = self.entry, self.model
-        _refuse_missing_folder(entry)
-        if entry.decomposer is not None:
-            return self._with_decomposer(entry.decomposer, prompts)
+        if (trained := entry.decomposer) is not None:
+            text = {entry.method: inline_prompt(entry.method, {QUESTIONS: trained.user})}
+            words = MethodPrompts(given=text) if trained.user else prompts
+            plain = replace(self, entry=entry.model_copy(update={"decomposer": None}))
+            decomposer = entry_engine(trained, model, self.locks, self.port)
+            return _WithDecomposer(plain.caller(prompts), decomposer.caller(words))
         shared = {"seed": entry.seed, "top_logprobs": model.likeliest}
         if entry.place == "in_process":
-            return LocalModel(self.weights, prompts, size=model.batch_size, **shared), dict
-        chat = self.client()
+            return LocalModel(self.weights, prompts, size=model.batch_size, **shared)
         served = self.port in {"open", "policy"} and not entry.at_openai
         continues = served or entry.runs in {"vllm", "server"}
-        return ChatCaller(chat, entry, prompts, continues=continues, **shared), chat.details
+        return ChatCaller(self.client(), entry, prompts, continues=continues, **shared)
 
-    def _with_decomposer(
-        self, trained: SystemEntry, prompts: MethodPrompts
-    ) -> tuple[MethodCaller, Details]:
-        """One caller of both, with the counts of both."""
-        text = {self.entry.method: inline_prompt(self.entry.method, {QUESTIONS: trained.user})}
-        words = MethodPrompts(given=text) if trained.user else prompts
-        plain = replace(self, entry=self.entry.model_copy(update={"decomposer": None}))
-        rest, details = plain.caller(prompts)
-        decomposer, own = replace(self, entry=trained).caller(words)
-
-        def counts() -> Mapping[str, int | float | str]:
-            return {**details(), **{f"decomposer: {name}": n for name, n in own().items()}}
-
-        return _WithDecomposer(rest, decomposer), counts
-
-    def verifier(self, prompts_dir: str, *, allow_own: bool) -> tuple[MethodCaller, Details]:
-        """The caller of a verifier, which cuts long evidence into chunks itself.
-
-        ``prompts_dir`` and ``allow_own`` are as for ``minicheck_form``.
-
-        Raises:
-            ConfigError: the folder of its model is missing.
-        """
-        entry, cached = self.entry, self.locks.cached
-        _refuse_missing_folder(entry)
+    def verifier(self, profile: VerifierResource) -> VerifierCaller:
+        """The caller of a verifier, which cuts long evidence into chunks itself."""
+        entry, model, pin = self.entry, self.model, self.locks.cached
         if entry.form == "classifier":
-            local = ClassifierVerifier.of(entry, self.model.device, cached)
-            stored = StoredVerifier(local, self.model.stores())
-            return VerifierCaller(stored, entry.threshold), stored.details
-        hosted = entry_verifier(entry, self.client, cached, prompts_dir, allow_own=allow_own)
-        return VerifierCaller(hosted, entry.threshold, entry.price), hosted.details
+            local = ClassifierVerifier.of(entry, model.device, pin)
+            return VerifierCaller(StoredVerifier(local, model.stores()), entry.threshold)
+        own = {"allow_own": profile.allow_own_prompt}
+        hosted = entry_verifier(entry, self.client, pin, model.prompts_dir, **own)
+        return VerifierCaller(hosted, entry.threshold, entry.price)
 
-    def guard(
-        self, rule: BeyondContext, file: PromptFile, room: int, view: EvidenceView | None = None
-    ) -> ContextGuard:
+    def guard(self, file: PromptFile, room: int, view: EvidenceView | None = None) -> ContextGuard:
         """The rule for claims beyond the context of the entry, or of its model."""
-        entry, revision = self.entry, self.entry.revision
-        if entry.place != "endpoint":
-            revision = self.locks.cached(entry.model, revision)
-        revision = revision or MAIN
-        if not (context := self._context(revision)):
+        entry, rule = self.entry, self.model.beyond_context
+        if not (context := self._context()):
             return ContextGuard(rule, view=view)
         room += 0 if entry.place == "in_process" else entry.thought_tokens
-        return ContextGuard(rule, context, file, room, counter_of(entry.model, revision), view)
+        counter = counter_of(entry.model, entry.revision or MAIN)
+        return ContextGuard(rule, context, file, room, counter, view)
 
     @property
     def weights(self) -> Weights:
-        """Its weights in this process; the hub is asked for a commit that is not locked yet."""
-        entry, folder, revision = self.entry, adapter_folder(self.entry), self.entry.revision
-        if entry.place != "endpoint":
-            revision = self.locks.fetched(entry.model, revision)
-        given = "dtype" in entry.model_fields_set or not entry.recipe
-        dtype = entry.dtype if given else experiment(entry.recipe).lora.dtype
-        device = entry.device or self.model.device
-        return Weights(entry.model, str(folder or ""), revision or MAIN, device, dtype)
+        """Its weights in this process."""
+        entry, device = self.entry, self.entry.device or self.model.device
+        return Weights(entry.model, entry.adapter, entry.revision or MAIN, device, entry.dtype)
 
     def client(self, *, needs_logprobs: bool = False, needed_context: int = 0) -> "ChatClient":
         """The client of its model, or of its adapter served on it.
@@ -448,19 +421,22 @@ class EntryEngine:
         Raises:
             ConfigError: it has no endpoint, and there is no command to start a server.
         """
-        entry, model, adapter = self.entry, self.model, self._adapter()
-        loaded, name = entry.revision, adapter.name if adapter else entry.model
-        if not entry.base_url:
-            if not model.server.vllm:
-                raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
-            loaded = self.locks.fetched(entry.model, loaded)
+        entry, model, adapter = self.entry, self.model, None
+        if entry.adapter:
+            folder = Path(entry.adapter)
+            adapter = PolicyAdapter(entry.name, folder, entry.model, weights_digest(folder))
+        name = adapter.name if adapter else entry.model
+        if not entry.base_url and not model.server.vllm:
+            raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
         # Without an adapter a folder is read only where a server is started from it: an endpoint
         # may have other files. A model that was trained again, or on another base, has its own
         # replies.
         local = bool(adapter or not entry.base_url) and Path(entry.model).is_dir()
-        identity = loaded or (entry.identity if self.port == "entry" else "")
+        identity = entry.identity if self.port == "entry" else entry.revision
         base = weights_digest(Path(entry.model)) if local else identity
-        started = self.server(loaded, adapter)
+        fields = model.server.model_copy(update={"context": entry.context})
+        words = adapter.words if adapter else ()
+        started = fields.command_for(entry.model, entry.revision, words)
         # Called after chat.close: waiting threads would start it again.
         model.closers.append(model.shared.stop)
         recorded = "+".join(filter(None, (base, adapter.digest if adapter else "")))
@@ -474,11 +450,6 @@ class EntryEngine:
             needs_logprobs=needs_logprobs,
         )
 
-    def server(self, revision: str, adapter: PolicyAdapter | None = None) -> ServerCommand:
-        """The server to start for its model, with its adapter where it has one."""
-        fields = self.model.server.model_copy(update={"context": self.entry.context})
-        return fields.command_for(self.entry.model, revision, adapter.words if adapter else ())
-
     def _urls(
         self,
         server: ServerCommand,
@@ -489,9 +460,7 @@ class EntryEngine:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         entry = self.entry
         urls = entry.base_url or (self.model.shared.url(server),)
-        context = needed_context or entry.context
-        if self.port != "endpoint":
-            context = context or self._context(server.revision or MAIN)
+        context = needed_context or (entry.context if self.port == "endpoint" else self._context())
         setting = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
         if self.port == "entry":
             setting = f"context = {{}} in [{entry.name}] of systems.toml"
@@ -503,17 +472,10 @@ class EntryEngine:
             raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
         return urls
 
-    def _context(self, revision: str) -> int:
+    def _context(self) -> int:
         """Tokens of prompt and reply together that its model reads; 0: not known."""
-        entry = self.entry
-        return entry.context or CONTEXTS.get(entry.model) or context_of(entry.model, revision)
-
-    def _adapter(self) -> PolicyAdapter | None:
-        folder, entry = adapter_folder(self.entry), self.entry
-        if folder is None:
-            return None
-        folder = folder.resolve()
-        return PolicyAdapter(entry.name, folder, entry.model, weights_digest(folder))
+        entry, known = self.entry, CONTEXTS.get(self.entry.model, 0)
+        return entry.context or known or context_of(entry.model, entry.revision or MAIN)
 
 
 class _WithDecomposer:
@@ -522,13 +484,14 @@ class _WithDecomposer:
     def __init__(self, rest: MethodCaller, decomposer: MethodCaller) -> None:
         """``decomposer`` answers the operation ``decompose``, ``rest`` all others."""
         self._rest, self._decomposer = rest, decomposer
+        self.engine = f"{rest.engine} questions={decomposer.engine}"
         self.concurrent = rest.concurrent and decomposer.concurrent
         self.claims_at_once = min(rest.claims_at_once, decomposer.claims_at_once)
 
-    @property
-    def engine(self) -> str:
-        """Both engines."""
-        return f"{self._rest.engine} questions={self._decomposer.engine}"
+    def details(self) -> Details:
+        """The counts of both."""
+        own = self._decomposer.details()
+        return {**self._rest.details(), **{f"decomposer: {name}": n for name, n in own.items()}}
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the hashes of both."""
@@ -537,44 +500,31 @@ class _WithDecomposer:
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply per call, in order; errors as those of the two."""
-        written = [call for call in calls if call.operation == "decompose"]
-        others = [call for call in calls if call.operation != "decompose"]
-        questions = iter(self._decomposer.answer(prompt, written) if written else ())
-        replies = iter(self._rest.answer(prompt, others) if others else ())
-        return [next(questions if call.operation == "decompose" else replies) for call in calls]
+        replies: dict[int, Reply] = {}
+        for caller, decomposes in ((self._decomposer, True), (self._rest, False)):
+            own = {n: c for n, c in enumerate(calls) if (c.operation == "decompose") == decomposes}
+            answers = caller.answer(prompt, list(own.values())) if own else []
+            replies |= zip(own, answers, strict=True)
+        return [replies[place] for place in range(len(calls))]
 
 
-def _refuse_missing_folder(entry: SystemEntry) -> None:
-    """Refuse a model that is named by a path where there is nothing.
-
-    Raises:
-        ConfigError: that is so; an endpoint's path is its own and not looked at.
-    """
-    if is_path(entry.model) and entry.place != "endpoint" and not Path(entry.model).exists():
-        raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
-
-
-def adapter_folder(entry: SystemEntry) -> Path | None:
-    """The folder of an entry's adapter on this machine; None where it has no adapter.
+def adapter_folder(entry: SystemEntry) -> Path:
+    """The folder of an entry's adapter on this machine.
 
     Raises:
-        ConfigError: the folder holds no adapter.
+        ConfigError: the folder holds no adapter, or the name is none of the hub.
         EngineMissing: the hub's adapter is not on this machine.
     """
-    if not entry.adapter:
-        return None
-    if is_path(entry.adapter):
-        folder = Path(entry.adapter)
-        if not (folder / ADAPTER_FILE).is_file():
-            raise ConfigError(f"[{entry.name}] adapter: {folder} holds no {ADAPTER_FILE}")
-        return folder.resolve()
+    own, name = is_path(entry.adapter), f"[{entry.name}] adapter: "
     try:
-        cached = cached_model(entry.adapter, entry.adapter_revision)
+        folder = Path(entry.adapter) if own else cached_model(entry.adapter, entry.adapter_revision)
     except ValueError as error:
-        raise ConfigError(f"[{entry.name}] adapter: no name of the hub: {entry.adapter}") from error
-    if cached is None or not (cached / ADAPTER_FILE).is_file():
-        raise EngineMissing(
-            f"[{entry.name}] adapter: {entry.adapter} is not on this machine: hf download "
-            f"{entry.adapter} --revision {entry.adapter_revision}"
-        )
-    return cached
+        raise ConfigError(f"{name}no name of the hub: {entry.adapter}") from error
+    if folder is not None and (folder / ADAPTER_FILE).is_file():
+        return folder.resolve()
+    if own:
+        raise ConfigError(f"{name}{folder} holds no {ADAPTER_FILE}")
+    raise EngineMissing(
+        f"{name}{entry.adapter} is not on this machine: hf download {entry.adapter} --revision "
+        f"{entry.adapter_revision}"
+    )

@@ -24,7 +24,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from decomposerl.baselines import program as language
 from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.baselines.pairs import numbered, qa_lines
-from decomposerl.ports import Verifier
 from decomposerl.schemas import WRITTEN
 from decomposerl.text.clauses import AUXILIARIES, checks_of
 from decomposerl.text.numbers import lists_more
@@ -33,7 +32,7 @@ from decomposerl.text.words import STOP_WORDS
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
-from resources.evaluation.runner import MethodPrompts, Reply
+from resources.evaluation.runner import AnyVerifier, Details, MethodPrompts, Reply
 from resources.judge.rule_judge import answering, asks_yes_no, read, read_document, share, verdict
 
 RULES = 5
@@ -63,7 +62,7 @@ class RuleChat:
     concurrent = False
     claims_at_once = 256
 
-    def __init__(self, verifier: Verifier, prompts: MethodPrompts | None = None) -> None:
+    def __init__(self, verifier: AnyVerifier, prompts: MethodPrompts | None = None) -> None:
         """``verifier`` checks statements against evidence; ``prompts`` as for a chat model."""
         self._verifier, self._prompts = verifier, prompts or MethodPrompts()
 
@@ -71,6 +70,10 @@ class RuleChat:
     def engine(self) -> str:
         """The rule set and the verifier."""
         return f"rule_chat:{RULES}+{self._verifier.engine}"
+
+    def details(self) -> Details:
+        """The verifier's."""
+        return self._verifier.details()
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the prompt file and the rules."""

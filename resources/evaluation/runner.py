@@ -22,7 +22,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -46,7 +46,6 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.minicheck import THRESHOLD, from_probability
 from decomposerl.chat import (
     REPEATED,
-    Chat,
     ChatFailure,
     ChatReply,
     ChatRequest,
@@ -58,12 +57,13 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import Confidence, read_confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
-from decomposerl.ports import Verifier
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile, PromptSettings
 from decomposerl.traces.trace import Cycle
+from resources.chat.engine import StoringChat
 from resources.store.prompts import AGAIN, load_prompt
 from resources.store.result_store import ResultStore, key_of, slug
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.hosted import HostedVerifier, VerifierAnswer
 
 TOO_LONG = "too_long"
@@ -74,8 +74,8 @@ VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
-Progress = Callable[[int, int], None]
-"""Called with the number of finished claims and the number of all claims."""
+Details = Mapping[str, int | float | str]
+AnyVerifier = StoredVerifier | HostedVerifier
 _STORE_ROWS, _STORE_S = 64, 5.0
 """Finished claims are stored when there are this many, or when the next one finishes after this
 many seconds."""
@@ -120,6 +120,9 @@ class MethodCaller(Protocol):
     def claims_at_once(self) -> int:
         """Number of claims in progress that keeps it busy."""
 
+    def details(self) -> Details:
+        """Counts and settings that a run records, by name."""
+
     def prompt_hash(self, prompt: str) -> str:
         """64 hex digits of SHA-256 over the prompt file of that name and all settings.
 
@@ -146,7 +149,7 @@ class VerifierCaller:
 
     def __init__(
         self,
-        verifier: Verifier | HostedVerifier,
+        verifier: AnyVerifier,
         threshold: float = THRESHOLD,
         price: Price | None = None,
     ) -> None:
@@ -158,6 +161,10 @@ class VerifierCaller:
     def engine(self) -> str:
         """The verifier's engine."""
         return self._verifier.engine
+
+    def details(self) -> Details:
+        """The verifier's."""
+        return self._verifier.details()
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the threshold; a verifier's own prompt is part of its engine's name."""
@@ -247,13 +254,13 @@ class MethodPrompts:
 
 
 class ChatCaller:
-    """A ``MethodCaller`` over a ``Chat``."""
+    """A ``MethodCaller`` over a chat client."""
 
     concurrent = True
 
     def __init__(
         self,
-        chat: Chat,
+        chat: StoringChat,
         model: Endpoint,
         prompts: MethodPrompts | None = None,
         *,
@@ -268,6 +275,7 @@ class ChatCaller:
         continues an assistant's turn.
         """
         self._chat, self._model, self._prompts = chat, model, prompts or MethodPrompts()
+        self.details = chat.details
         self._seed, self._top_logprobs = seed, 0 if model.style == "openai" else top_logprobs
         self._continues = continues if model.continues is None else model.continues
         self._thinking = None if model.style == "none" else model.thinks
@@ -369,13 +377,15 @@ class ClaimToVerify:
 class Prediction:
     """The result for one claim. ``confidence`` is None where it cannot be read.
 
-    ``calls`` have the columns of ``CALLS`` but for the claim and the number.
+    ``calls`` have the columns of ``CALLS`` but for the claim and the number. ``stored``: an earlier
+    run made it.
     """
 
     claim_id: str
     verification: Verification
     confidence: Confidence | None
     calls: tuple[Mapping[str, Any], ...]
+    stored: bool = False
 
     @property
     def failed(self) -> bool:
@@ -395,7 +405,7 @@ class Prediction:
         plain["cycles"] = tuple(Cycle(**cycle) for cycle in plain["cycles"])
         claim_id, confidence, calls = (plain.pop(n) for n in ("claim_id", "confidence", "calls"))
         known = None if confidence is None else Confidence(**confidence)
-        return cls(claim_id, Verification(**plain), known, tuple(calls))
+        return cls(claim_id, Verification(**plain), known, tuple(calls), stored=True)
 
 
 class PredictionStore:
@@ -444,7 +454,7 @@ class PredictionStore:
         return key_of(claim_id, digest, self._system, self._prompt_hash)
 
 
-def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is stored
+def run_claims(
     procedure: Procedure,
     prompt: str,
     claims: Sequence[ClaimToVerify],
@@ -452,40 +462,33 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
     store: PredictionStore,
     *,
     most_failed: float = 0.02,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005 - of those who do not look
-    finished: Callable[[Prediction], None] = lambda _: None,
     at_once: int = 0,
-) -> list[Prediction]:
-    """The result of each claim, in order; claims in ``store`` cost no call.
+) -> Generator[Prediction, None, None]:
+    """Each claim's result as soon as it is there; first those in ``store``, which cost no call.
 
     ``prompt`` names the prompt file. ``most_failed`` is the share of claims, 0..1, that may fail
-    before the run is stopped. ``finished`` receives each claim's result as soon as it is there,
-    stored ones first. ``at_once`` claims are in progress at most, where the caller batches them; 0:
-    as many as it takes. Fewer give the first result sooner.
+    before the run is stopped. ``at_once`` claims are in progress at most, where the caller batches
+    them; 0: as many as it takes. Fewer give the first result sooner.
 
     Raises:
         EngineError: more claims failed than the limit allows, or the caller reports that no claim
             can be answered; finished claims are stored.
     """
-    done = store.read([claim.claim_id for claim in claims])
-    for one in done.values():
-        finished(one)
-    progress(len(done), len(claims))
+    known = store.read([claim.claim_id for claim in claims])
+    yield from known.values()
     waiting, since, failed = list[Prediction](), time.monotonic(), 0
-    rest = [claim for claim in claims if claim.claim_id not in done]
+    rest = [claim for claim in claims if claim.claim_id not in known]
     width = caller.claims_at_once
     if at_once and not caller.concurrent:
         width = min(width, at_once)
     try:
         with closing(_ended(procedure, prompt, rest, caller, width)) as results:
             for one in results:
-                done[one.claim_id] = one
                 waiting.append(one)
                 if len(waiting) >= _STORE_ROWS or time.monotonic() - since > _STORE_S:
                     ready, waiting, since = waiting, [], time.monotonic()
                     store.add(ready)
-                finished(one)
-                progress(len(done), len(claims))
+                yield one
                 failed += one.failed
                 if failed > most_failed * len(claims):
                     raise EngineError(
@@ -496,7 +499,6 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
     finally:
         store.add(waiting)
     store.compact()
-    return [done[claim.claim_id] for claim in claims]
 
 
 class _ClaimInProgress:
@@ -571,8 +573,9 @@ def _ended(
                 return
             ready = []
             # First what was answered, then the first error: no claim that ended with it is lost.
-            over = sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_has_failed)
-            for future, batch in [(future, running.pop(future)) for future in over]:
+            over = wait(running, return_when=FIRST_COMPLETED).done
+            for future in sorted(over, key=lambda future: future.exception() is not None):
+                batch = running.pop(future)
                 replies = iter(future.result())
                 for claim in batch:
                     if claim.finished is None:
@@ -586,7 +589,3 @@ def _ended(
         # An interrupt does not wait for calls, nor for a server that is starting: what closes the
         # caller ends both.
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _has_failed(future: "Future[list[Reply]]") -> bool:
-    return future.exception() is not None

@@ -11,7 +11,6 @@ unused dev split.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import polars as pl
 
@@ -40,44 +39,22 @@ from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
 from resources.training.run_store import RunFolder, read_outcome
 
-CheckpointRule = Literal["final", "best_on_dev"]
-DEV_SPLIT, DEV_MEASURE = "held_out_greedy", "balanced_accuracy"
 PROMPT = NAME
 REVISION = 1
 """Part of the prompt hash. Raise it with any change of this file, of the evidence view or of the
 grammar that may change a verdict, a trace or a call: stored answers are then not reused."""
-_EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
 SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenPolicy:
-    """The run's folder, the adapter to evaluate, its step, and why that step.
+def final_adapter(data: DataFolder, recipe: str) -> tuple[Path, int]:
+    """The adapter of a recipe to evaluate and its step: the one that the run ended with.
 
-    ``dev_score`` is its score on held-out claims, None if not measured; ``candidates`` is how many
-    steps could have been chosen.
-    """
-
-    folder: Path
-    adapter: Path
-    step: int
-    dev_score: float | None
-    candidates: int
-
-
-def chosen_policy(data: DataFolder, recipe: str, rule: CheckpointRule = "final") -> ChosenPolicy:
-    """The adapter of a recipe to evaluate: by default that of the step that the run ended with.
-
-    So no score is used to choose, and none is biased by the choice (the paper does not say).
-    ``best_on_dev`` is of the saved and measured steps the one with the highest balanced accuracy
-    over the run's held-out claims, decoded greedily as a benchmark is; of equal ones the earliest,
-    which is closest to the base model. Held-out claims come from the funnel's own pool, so test
-    claims have no influence.
+    So no score is used to choose, and none is biased by the choice (the paper does not say). A
+    checkpoint is evaluated by an entry of ``systems.toml`` that names it as its adapter.
 
     Raises:
-        ConfigError: the policy was not trained yet, or the rule is ``best_on_dev`` and no saved
-            step was measured.
+        ConfigError: the policy was not trained yet.
     """
     run = RunFolder(data.path / "policy" / recipe)
     if not run.outcome.is_file():
@@ -85,38 +62,17 @@ def chosen_policy(data: DataFolder, recipe: str, rule: CheckpointRule = "final")
             f"{run.path} holds no trained policy. Train it first: decomposerl train {recipe}"
         )
     outcome = read_outcome(run)
-    curves = read_parquet(run.curves).drop_nulls("mean")
-    rows = curves.filter(split=DEV_SPLIT, measure=DEV_MEASURE).sort("step")
-    measured: dict[int, float] = dict(rows.select("step", "mean").iter_rows())
-    saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
-    saved |= {**run.measured_adapters(), outcome.steps: outcome.adapter}
-    candidates = [outcome.steps] if rule == "final" else sorted(saved.keys() & measured.keys())
-    if not candidates:
-        raise ConfigError(
-            "best_on_dev needs a saved checkpoint with a measure on held-out claims; the run has "
-            "none: train with held-out claims, or evaluate the final one"
-        )
-    step = max(candidates, key=lambda step: (measured.get(step, 0.0), -step))
-    if saved[step].is_dir():
-        verified(saved[step])
-    return ChosenPolicy(run.path, saved[step], step, measured.get(step), len(candidates))
+    if outcome.adapter.is_dir():
+        verified(outcome.adapter)
+    return outcome.adapter, outcome.steps
 
 
-def chosen_facts(
-    data: DataFolder, system: System, rule: CheckpointRule
-) -> dict[str, str | int | float]:
+def policy_facts(data: DataFolder, system: System) -> dict[str, str | int]:
     """Run metadata about the weights behind a policy's predictions; empty for other systems."""
     if system.model.port != "policy":
         return {}
-    chosen = chosen_policy(data, system.model.key, rule)
-    facts: dict[str, str | int | float | None] = {
-        "adapter": str(chosen.adapter),
-        "checkpoint": chosen.step,
-        "checkpoint rule": rule,
-        "checkpoints weighed": chosen.candidates,
-        "held-out balanced accuracy": chosen.dev_score,
-    }
-    return {name: value for name, value in facts.items() if value is not None}
+    adapter, step = final_adapter(data, system.model.key)
+    return {"adapter": str(adapter), "checkpoint": step}
 
 
 @dataclass(frozen=True, slots=True)

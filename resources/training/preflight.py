@@ -171,7 +171,7 @@ def _held_out(run: TrainingRun) -> Iterator[ReadinessCheck]:
     if rows >= wanted:
         yield ReadinessCheck("held-out claims", "silver_decomposed", "ok", detail)
         return
-    fix = "the pool has too few that no training set holds; with none best_on_dev cannot choose"
+    fix = "the pool has too few that no training set holds; with none no step is measured on them"
     yield ReadinessCheck("held-out claims", "silver_decomposed", "note", detail, fix)
 
 

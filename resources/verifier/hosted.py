@@ -7,7 +7,7 @@ its leaderboard take it; ``normalised`` is its share of support and denial. Both
 stored replies. A reply that says neither is a failure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
@@ -67,7 +67,7 @@ class HostedVerifier(ChatEngine[Pair]):
 
     _port = "verifier"
 
-    def __init__(  # noqa: PLR0913 - each is a setting of the stage or of an entry
+    def __init__(
         self,
         chat: Chat,
         form: FormSource = own_form,
@@ -78,21 +78,16 @@ class HostedVerifier(ChatEngine[Pair]):
         score: Score = "raw",
         thinking: bool | None = None,
         batch_size: int = 512,
-        server_death: Callable[[], str] = str,
-        settings: Mapping[str, int] | None = None,
     ) -> None:
         """``form`` is asked at the first use for how the verifier is asked and read.
 
         ``budget`` is in units of ``tokens``, the model's own tokenizer. Without one, UTF-8 bytes
         are counted: never fewer than the tokens, so nothing is too long, and long evidence is cut
-        into smaller chunks than necessary. ``server_death`` says how the server behind the endpoint
-        ended, empty while it runs; after that no further batch is sent. ``settings`` are shown in
-        ``details``.
+        into smaller chunks than necessary.
         """
         super().__init__(chat, batch_size)
         self._form, self._tokens, self._thinking = cache(form), tokens, thinking
         self._split, self._budget, self._score = claim_split, budget, score
-        self._server_death, self._shown = server_death, settings or {}
         self._gives_logprobs = False
 
     @property
@@ -110,10 +105,6 @@ class HostedVerifier(ChatEngine[Pair]):
             f"t={sampling.temperature:g} seed={sampling.seed} most={sampling.max_tokens} "
             f"{cut} think={self._thinking} r{OWN_RULES}"
         )
-
-    def details(self) -> Mapping[str, int | float | str]:
-        """The client's counters, and settings of the server."""
-        return {**super().details(), **self._shown}
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """The score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
@@ -133,7 +124,7 @@ class HostedVerifier(ChatEngine[Pair]):
                 f"verifier '{self.engine}': {missing} of {len(scores)} pairs got no answer (failed "
                 f"questions: {reasons}). {_KEPT}"
             )
-            raise EngineError(self._with_death(text))
+            raise EngineError(text)
         return scores
 
     def answers(self, pairs: Sequence[Pair]) -> list[VerifierAnswer]:
@@ -142,7 +133,7 @@ class HostedVerifier(ChatEngine[Pair]):
         Raises:
             EngineMissing: MiniCheck's form is missing.
             EngineError: the endpoint lacks log probabilities that are read or answers no question,
-                its server is gone, or a ceiling was reached. What was answered is stored.
+                or a ceiling was reached. What was answered is stored.
         """
         form = self._form()  # a missing form is refused before anything is started
         shapes: dict[Pair, tuple[int, int]] = {}
@@ -158,10 +149,7 @@ class HostedVerifier(ChatEngine[Pair]):
             used = (reply.prompt_tokens, reply.completion_tokens, reply.latency_s, reply.cached)
             return VerifierAnswer(share, "", *used)
 
-        try:
-            answers = self._answers(pairs, requests_of, read)
-        except EngineError as error:
-            raise EngineError(self._with_death(str(error))) from error
+        answers = self._answers(pairs, requests_of, read)
         return [self._answer(own, shapes[pair]) for pair, own in zip(pairs, answers, strict=True)]
 
     @staticmethod
@@ -185,8 +173,6 @@ class HostedVerifier(ChatEngine[Pair]):
     def _complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value]
     ) -> list[ChatReply[Value] | ChatFailure]:
-        if self.failures and self._server_death():
-            raise EngineError(f"verifier '{self.engine}': {_KEPT}")
         # The first question goes alone, so that an endpoint without log probabilities costs one.
         first = [] if self._gives_logprobs else self._checked(requests[:1], parse)
         return first + self._checked(requests[len(first) :], parse)
@@ -204,10 +190,6 @@ class HostedVerifier(ChatEngine[Pair]):
                     "endpoint that gives them (vLLM does, 'transformers serve' does not)"
                 )
         return outcomes
-
-    def _with_death(self, text: str) -> str:
-        death = self._server_death()
-        return f"{text}. {death}" if death else text
 
 
 def entry_verifier(

@@ -141,8 +141,6 @@ class VerifierResource(ServerFields, MappedResource):
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
-            server_death=shared.death,
-            settings={"prefix caching": int(self.prefix_caching)},
         )
 
     def server(self, revision: str | None = None) -> ServerCommand:

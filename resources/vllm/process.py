@@ -46,7 +46,6 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OF_ENV = re.compile(r"-|[A-Za-z_]\w*=")
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
 _POLL_S, _ANSWER_S, _VERSION_S = 0.2, 3.0, 20.0
-_DEATH_S = 1.0  # a server's connections end before the watchdog notices
 _WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
 
@@ -157,17 +156,6 @@ class SharedServer:
         """Whether one was started and has not ended."""
         watchdog = self._watchdog
         return watchdog is not None and watchdog.poll() is None
-
-    def death(self) -> str:
-        """The message if the server ended by itself, with the end of its log; else empty."""
-        watchdog, command = self._watchdog, self._command  # another thread may stop it meanwhile
-        if watchdog is None or command is None:
-            return ""
-        try:
-            watchdog.wait(_DEATH_S)
-        except subprocess.TimeoutExpired:
-            return ""
-        return str(command.failure("has died"))
 
     def stop(self) -> None:
         """End the server and its workers, if one was started, also one that is starting."""

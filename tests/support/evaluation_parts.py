@@ -4,16 +4,25 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from decomposerl.baselines.method import (
     ClaimInput,
     ModelCall,
     ModelReply,
+    Procedure,
     Steps,
     Verification,
     ask,
 )
-from resources.evaluation.runner import ClaimToVerify, MethodPrompts, PredictionStore, Reply
+from resources.evaluation.runner import (
+    ClaimToVerify,
+    MethodPrompts,
+    Prediction,
+    PredictionStore,
+    Reply,
+    run_claims,
+)
 
 PROMPT_HASH = "a" * 64
 FILE = """<!-- section: first -->
@@ -49,6 +58,18 @@ def prompts_in(folder: Path) -> MethodPrompts:
     return MethodPrompts(str(folder))
 
 
+def run_all(
+    procedure: Procedure,
+    prompt: str,
+    claims: Sequence[ClaimToVerify],
+    *rest: Any,  # noqa: ANN401 - of run_claims
+    **how: Any,  # noqa: ANN401 - of run_claims
+) -> list[Prediction]:
+    """The results in the order of the claims."""
+    made = {one.claim_id: one for one in run_claims(procedure, prompt, claims, *rest, **how)}
+    return [made[claim.claim_id] for claim in claims]
+
+
 @dataclass
 class ScriptedCaller:
     """Answers with ``say`` and remembers what it was asked, batch by batch."""
@@ -66,6 +87,10 @@ class ScriptedCaller:
     def asked(self) -> list[ModelCall]:
         """All calls, in the order of their batches."""
         return [call for batch in self.batches for call in batch]
+
+    def details(self) -> dict[str, int]:
+        """None."""
+        return {}
 
     def prompt_hash(self, prompt: str) -> str:
         """The same for every prompt."""

@@ -20,15 +20,14 @@ from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import CURVES
-from decomposerl.training.curves import CurvePoint, curve_rows
 from environment import having
 from evaluation_graph import write_policy_of
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.model import EntryEngine, EvaluationModelResource, unavailable
+from resources.evaluation.model import EvaluationModelResource, entry_engine, unavailable
 from resources.evaluation.runner import MethodCaller, MethodPrompts
-from resources.evaluation.trained_policy import chosen_facts, chosen_policy
+from resources.evaluation.trained_policy import policy_facts
 from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.integrity import DIGESTS
@@ -51,7 +50,7 @@ def caller(folder: Path, port: str = "endpoint", **fields: Any) -> MethodCaller:
     model = EvaluationModelResource(
         results_dir=str(folder), server=ServerFields(vllm=["vllm"]), likeliest=0
     )
-    return EntryEngine(SystemEntry(**given), model, ModelLocks(), port).caller(MethodPrompts())[0]
+    return entry_engine(SystemEntry(**given), model, ModelLocks(), port).caller(MethodPrompts())
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -288,63 +287,14 @@ def test_the_reason_names_what_is_missing(
             predicted(tmp_path, key, **fields)
 
 
-MEASURED = {0: 0.99, 10: 0.7, 15: 0.85, 20: 0.9, 25: 0.9, 30: 0.8, 40: None}
-
-
-def run_of(folder: Path, measured: dict[int, float | None]) -> DataFolder:
-    """A run of 30 steps that kept checkpoints of 10, 20 and 25, and the adapter measured at 15."""
-    run = RunFolder(folder / "policy/tiny")
-    rows = [
-        curve_rows("run", "tiny", step, "held_out_greedy", {"balanced_accuracy": CurvePoint(score)})
-        for step, score in measured.items()
-    ]
-    write_parquet(CURVES.conform(pl.concat([CURVES.empty(), *rows])), run.curves)
-    for step in (10, 20, 25):
-        (run.path / f"checkpoints/step-{step:06d}").mkdir(parents=True)
-    for step in (0, 15):
-        run.adapter_at(step).mkdir()
-    (run.path / "adapter_step_20.partial").mkdir()
-    outcome = TrainingOutcome(30, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {})
-    write_outcome(run, outcome)
-    return DataFolder(base_dir=str(folder))
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> DataFolder:
-    """A run with measures."""
-    return run_of(tmp_path, MEASURED)
-
-
-def test_the_final_adapter_is_taken_unless_asked_otherwise(data: DataFolder, tmp_path: Path):
-    """Or the best that was kept and measured, never the one from before training."""
-    run = data.path / "policy/tiny"
-    chosen = chosen_policy(data, "tiny")
-    assert run / "adapter" == chosen.adapter
-    assert (30, 0.8) == (chosen.step, chosen.dev_score)
-    best = chosen_policy(data, "tiny", "best_on_dev")
-    assert run / "checkpoints/step-000020" == best.adapter
-    assert (20, 5) == (best.step, best.candidates), "the earliest of equal ones"
-    shutil.rmtree(run / "checkpoints")
-    kept = chosen_policy(data, "tiny", "best_on_dev")
-    assert run / "adapter_step_15" == kept.adapter
-    assert (15, 2) == (kept.step, kept.candidates)
-    unmeasured = run_of(tmp_path / "unmeasured", {40: None})
-    assert chosen_policy(unmeasured, "tiny").dev_score is None
-    with pytest.raises(ConfigError, match="best_on_dev"):
-        chosen_policy(unmeasured, "tiny", "best_on_dev")
-
-
-def test_what_was_chosen_is_told_of_policies_alone(data: DataFolder, tmp_path: Path):
-    """Step, rule and measure; a policy that was not trained is named with its command."""
-    facts = chosen_facts(data, BY_KEY[POLICY], "best_on_dev")
-    assert (20, "best_on_dev", 0.9) == (
-        facts["checkpoint"],
-        facts["checkpoint rule"],
-        facts["held-out balanced accuracy"],
-    )
-    assert {} == chosen_facts(data, BY_KEY["minicheck-lexical"], "final")
+def test_the_adapter_of_a_policy_is_that_of_the_last_step(servable: Path, tmp_path: Path):
+    """A policy that was not trained is named with its command; other systems have no weights."""
+    data = DataFolder(base_dir=str(servable))
+    adapter = str(data.path / "policy/tiny/adapter")
+    assert {"adapter": adapter, "checkpoint": 7} == policy_facts(data, BY_KEY[POLICY])
+    assert {} == policy_facts(data, BY_KEY["minicheck-lexical"])
     with pytest.raises(ConfigError, match="decomposerl train tiny"):
-        chosen_policy(DataFolder(base_dir=str(tmp_path / "new")), "tiny")
+        policy_facts(DataFolder(base_dir=str(tmp_path / "new")), BY_KEY[POLICY])
 
 
 SAYS = ["--says", "<think>So.</think> <verification>Supported</verification>"]

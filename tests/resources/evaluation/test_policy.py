@@ -20,7 +20,7 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
-from evaluation_parts import prompts_in, shelf
+from evaluation_parts import prompts_in, run_all, shelf
 from resources.chat.client import ChatClient
 from resources.evaluation.local_model import SMALL, LocalModel, Weights, few_threads, weights_digest
 from resources.evaluation.runner import (
@@ -29,7 +29,6 @@ from resources.evaluation.runner import (
     MethodCaller,
     MethodPrompts,
     Prediction,
-    run_claims,
 )
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.hub.adapters import zero_product
@@ -102,7 +101,7 @@ def verified(
     caller: MethodCaller, folder: Path, most: int = MOST, count: int = CLAIMS
 ) -> list[Prediction]:
     procedure = policy_procedure(PolicyDecoding(VIEW, most))
-    return run_claims(procedure, "policy", fresh()[:count], caller, shelf(folder))
+    return run_all(procedure, "policy", fresh()[:count], caller, shelf(folder))
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +143,7 @@ def test_samples_agree_or_not(tmp_path: Path):
     """Samples differ by their seed, are the same each time, and each costs a call."""
     asking = PolicyDecoding(VIEW, MOST, samples=2, temperature=0.7)
     asked, one_claim = policy_procedure(asking), fresh()[1:]  # whose traces are short
-    (found,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path))
+    (found,) = run_all(asked, "policy", one_claim, model(), shelf(tmp_path))
     assert found.verification.notes["agreement"] in {0.0, 0.5, 1.0}
     assert 3 == len(found.calls)
     drawn = [
@@ -167,7 +166,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
     long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
     asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
-    found = run_claims(asked, "policy", [*fresh()[:1], long], model(), shelved, most_failed=0)
+    found = run_all(asked, "policy", [*fresh()[:1], long], model(), shelved, most_failed=0)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))

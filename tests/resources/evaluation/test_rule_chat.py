@@ -27,7 +27,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.replies.answers import read_truth
 from decomposerl.replies.lists import read_list
 from decomposerl.text.numbers import lists_more
-from evaluation_parts import shelf
+from evaluation_parts import run_all, shelf
 from fakes import ScriptedVerifier
 from fault_server import MODEL, FaultServer, replying
 from fault_server import Answer as Served
@@ -40,7 +40,6 @@ from resources.evaluation.runner import (
     MethodPrompts,
     Prediction,
     Reply,
-    run_claims,
 )
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
@@ -156,7 +155,7 @@ def test_one_year_of_two_supports_no_claim(procedure: Procedure, prompt: str, tm
         ClaimToVerify(claim, ClaimInput(claim, SWIMMER, tuple(SWIMMER.split(". "))))
         for claim in CASES_OF_RULES["partly_stated"]
     ]
-    found = run_claims(procedure, prompt, asked, RuleChat(LexicalVerifier()), shelf(tmp_path))
+    found = run_all(procedure, prompt, asked, RuleChat(LexicalVerifier()), shelf(tmp_path))
     assert [] == [one.claim_id for one in found if one.verification.verdict == "Supported"]
 
 
@@ -171,7 +170,7 @@ def test_a_denial_lists_nothing(tmp_path: Path):
     claim = "Ada Brown won the national championship in 1937 and not in 1936."
     (simple,) = (one.procedures["faithful"] for one in METHODS if one.name == "simple")
     asked, chat = ClaimInput(claim, SWIMMER), RuleChat(ScriptedVerifier({claim: 0.9}))
-    (plain,) = run_claims(simple, "simple", [ClaimToVerify("a", asked)], chat, shelf(tmp_path))
+    (plain,) = run_all(simple, "simple", [ClaimToVerify("a", asked)], chat, shelf(tmp_path))
     assert "Supported" == plain.verification.verdict
 
 
@@ -258,7 +257,7 @@ def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> I
 def _run(
     caller: ChatCaller, procedure: Procedure, prompt: str, folder: Path, cases: int = len(CASES)
 ) -> list[Prediction]:
-    return run_claims(procedure, prompt, CASES[:cases], caller, shelf(folder), most_failed=0)
+    return run_all(procedure, prompt, CASES[:cases], caller, shelf(folder), most_failed=0)
 
 
 @pytest.mark.parametrize(("method", "protocol"), RUNS, ids=lambda one: getattr(one, "name", one))
@@ -267,7 +266,7 @@ def test_the_call_graph_over_http_is_that_of_the_method(
 ):
     """Prompts and end as in process, calls as the method says, and rules give every verdict."""
     procedure, recorder = method.procedures[protocol], Recorder()
-    here = run_claims(procedure, method.prompt, CASES, recorder, shelf(tmp_path / "here"))
+    here = run_all(procedure, method.prompt, CASES, recorder, shelf(tmp_path / "here"))
     assert ["parsed"] * len(CASES) == [one.verification.status for one in here]
     served = _Replying()
     served.replies = recorder.replies
@@ -321,7 +320,7 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
     last = replace(usual, change={"choices": [choice | {"logprobs": {"content": content}}]})
     served = FaultServer([replying(text) for text in SELF_ASKED[:-1]], last)
     with served, asking(served, continues=True) as caller, asking(served) as plain:
-        (found,) = run_claims(SELF_ASK, "self_ask", CASES[:1], caller, shelf(tmp_path))
+        (found,) = run_all(SELF_ASK, "self_ask", CASES[:1], caller, shelf(tmp_path))
         assert f"{plain.engine} continued" == caller.engine
     assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
     assert ["transcript", "answer"] * 2 + ["transcript"] == [one["template"] for one in found.calls]

@@ -30,7 +30,15 @@ from decomposerl.evaluation.systems import Model, System
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from evaluation_graph import materialize, write_tests
-from evaluation_parts import PROMPT_HASH, ScriptedCaller, cases, prompts_in, shelf, two_steps
+from evaluation_parts import (
+    PROMPT_HASH,
+    ScriptedCaller,
+    cases,
+    prompts_in,
+    run_all,
+    shelf,
+    two_steps,
+)
 from evaluation_runs import Predicted, predicted_by
 from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
@@ -60,7 +68,7 @@ each_way = pytest.mark.parametrize("way", ["batches", "threads"])
 
 def run(count: int, caller: ScriptedCaller, folder: Path, **how: Any) -> list[Prediction]:  # noqa: ANN401 - of the runner
     """The two-step method over the first claims."""
-    return run_claims(two_steps, "simple", cases(count), caller, shelf(folder), **how)
+    return run_all(two_steps, "simple", cases(count), caller, shelf(folder), **how)
 
 
 def replies(predictions: list[Prediction]) -> list[str]:
@@ -71,13 +79,12 @@ def replies(predictions: list[Prediction]) -> list[str]:
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 9])
 def test_each_claim_is_driven_to_its_end(way: str, count: int, tmp_path: Path):
     """Two calls a claim, each answer to the claim that asked, results in the claims' order."""
-    caller, progress = ScriptedCaller(concurrent=way == "threads"), list[tuple[int, int]]()
-    found = run(count, caller, tmp_path, progress=lambda *done: progress.append(done))
+    caller = ScriptedCaller(concurrent=way == "threads")
+    found = run(count, caller, tmp_path)
     assert [f"yes claim {n}" for n in range(count)] == replies(found)
     assert IDS[:count] == [one.claim_id for one in found]
     assert {2} >= {len(one.calls) for one in found}
     assert 2 * count == len(caller.asked)
-    assert [(done, count) for done in range(count + 1)] == progress
 
 
 def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
@@ -89,7 +96,7 @@ def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
         return method.Verification(None, "unparsed", "")
 
     caller = ScriptedCaller(claims_at_once=5)
-    run_claims(by_length, "simple", cases(20), caller, shelf(tmp_path))
+    run_all(by_length, "simple", cases(20), caller, shelf(tmp_path))
     sizes = [len(batch) for batch in caller.batches]
     assert {5} == set(sizes[:-3])
     assert sum(1 + n % 3 for n in range(20)) == sum(sizes)
@@ -103,12 +110,11 @@ def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
 def test_results_are_handed_over_as_they_end(way: str, tmp_path: Path):
     """Before the next claims are asked; each claim once, and stored ones first in a second run."""
     caller = ScriptedCaller(concurrent=way == "threads", claims_at_once=1)
-    seen: list[tuple[str, int]] = []
     for count, batches in ((3, [2, 4, 6]), (4, [6, 6, 6, 8])):
-        seen.clear()
-        note = lambda one: seen.append((one.claim_id, len(caller.batches)))  # noqa: E731 - one line
-        run(count, caller, tmp_path, finished=note)
-        assert [*zip(IDS, batches, strict=False)] == seen
+        results = run_claims(two_steps, "simple", cases(count), caller, shelf(tmp_path))
+        assert [*zip(IDS, batches, strict=False)] == [
+            (one.claim_id, len(caller.batches)) for one in results
+        ]
 
 
 def test_a_finished_run_asks_nothing(tmp_path: Path):
@@ -118,7 +124,7 @@ def test_a_finished_run_asks_nothing(tmp_path: Path):
     assert [] == caller.batches
     assert replies(first) == replies(again)
     assert [one.calls for one in first] == [one.calls for one in again]
-    run_claims(two_steps, "simple", cases(7), caller, shelf(tmp_path, "b" * 64))
+    run_all(two_steps, "simple", cases(7), caller, shelf(tmp_path, "b" * 64))
     assert 14 == len(caller.asked)  # other words, other answers
 
 
@@ -152,7 +158,7 @@ def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[
     made = settings(served.url, **{"concurrency": 8, **changes})
     with ChatClient(made, None, needs_logprobs=False) as chat:
         caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
-        return replies(run_claims(two_steps, "simple", cases(count), caller, shelf(folder)))
+        return replies(run_all(two_steps, "simple", cases(count), caller, shelf(folder)))
 
 
 class Watched(FaultServer):
@@ -209,7 +215,7 @@ def stored_run(url: str, folder: Path, claims: int) -> list[str]:
     with ChatClient(made, None, needs_logprobs=False) as chat:
         caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
         shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
-        return replies(run_claims(two_steps, "simple", cases(claims), caller, shards))
+        return replies(run_all(two_steps, "simple", cases(claims), caller, shards))
 
 
 def test_a_killed_run_asks_nothing_twice(tmp_path: Path):

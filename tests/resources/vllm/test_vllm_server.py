@@ -183,11 +183,11 @@ def verifier(held: Path, behaviour: str) -> VerifierResource:
 PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
 
 
-def test_a_server_that_dies_at_work_tells_its_story(held: Path):
-    """The stage's error ends with the server's log; the answer before is kept for the next run."""
+def test_an_answer_of_a_server_that_dies_at_work_is_kept(held: Path):
+    """The stage ends with an error, and the next run asks for the rest."""
     mortal = verifier(held, "mortal")
     try:
-        with pytest.raises(EngineError, match=r"(?s)died.*illegal memory access"):
+        with pytest.raises(EngineError, match=r"answers no request|got no answer"):
             mortal.open().support_probability(PAIRS)
     finally:
         mortal.close()
@@ -195,7 +195,7 @@ def test_a_server_that_dies_at_work_tells_its_story(held: Path):
     try:
         port = well.open()
         assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
-        assert (3, 1, 1) == (port.calls, port.hits, port.details()["prefix caching"])
+        assert (3, 1) == (port.calls, port.hits)
     finally:
         well.close()
 
