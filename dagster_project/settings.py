@@ -87,12 +87,8 @@ class Paths(Section):
     corpora: Annotated[Folder, _must(Path.is_dir, "names no folder")] | None = Field(
         None, description="raw corpora (docs/how-to/curate.md); else the bundled synthetic sample"
     )
-    systems: Folder | None = Field(
-        None, description="file of your own systems; else systems.toml in the data folder"
-    )
-    prompts: Place = Field(
-        "", description="your own prompt files, each in place of the project's of that name"
-    )
+    systems: Folder | None = Field(None, description="file; else systems.toml in the data folder")
+    prompts: Place = Field("", description="folder of prompt files, each in place of ours")
 
     @property
     def results(self) -> Path:
@@ -108,12 +104,8 @@ class Paths(Section):
 class Text(Section):
     """What counts tokens and finds entities; the embedded profile does both by rules."""
 
-    tokenizer: str = Field(
-        "", description="counts the tokens of evidence: a folder or hub name; else words"
-    )
-    spacy: Names = Field(
-        (), description="models that find entities, packages or folders; else rules"
-    )
+    tokenizer: str = Field("", description="of evidence: a folder or hub name; else words count")
+    spacy: Names = Field((), description="models of entities: packages or folders; else rules")
 
 
 class Role(Endpoint):
@@ -239,9 +231,7 @@ class Training(Section):
     )
     generation_url: Address = Field("", description="vllm_server: its URL, without /v1")
     encoder: str = Field("minilm", description="of the tiny judge")
-    jobs: Address = Field(
-        "", description="dashboard of a Ray cluster that trains in jobs (docs/how-to/scaling.md)"
-    )
+    jobs: Address = Field("", description="a Ray cluster's dashboard (docs/how-to/scaling.md)")
 
     @model_validator(mode="after")
     def _has_a_sampler(self) -> Self:
