@@ -91,10 +91,8 @@ def _shared(settings: Settings) -> dict[str, Any]:
 
 def _own(settings: Settings, here: MapperChoice) -> dict[str, dict[str, Any]]:
     """What a resource alone takes; batches run ``here``."""
-    text, silver, judge, on_gpu = (
-        *(settings.text, settings.silver, settings.judge),
-        settings.machine.on_gpu,
-    )
+    text, silver, judge = settings.text, settings.silver, settings.judge
+    on_gpu = settings.machine.on_gpu
     # A model on a GPU has one of its own for each worker.
     workers = here.workers or int(on_gpu and here.where == "processes")
     of_models = here.model_copy(update={"workers": workers, "gpus": float(on_gpu)})

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -64,12 +64,9 @@ _NOW = {name: SHORT.get(path, variable_of(path)) for name, path in (_NEW | _OLD)
 """What each known name is called now."""
 
 
-def variables(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that are set: of ``.env``, and of the environment, which overrides it."""
-    dotenv = dotenv_values(".env") if environment is None else {}
-    values = os.environ if environment is None else environment
-    layers = (dotenv.items(), values.items())
-    return {name: value for layer in layers for name, value in layer if value}
+def variables() -> dict[str, str]:
+    """The variables that are set, those of ``.env`` included."""
+    return {name: value for layer in _layers() for name, value in layer.items() if value}
 
 
 def known_variables() -> frozenset[str]:
@@ -86,10 +83,10 @@ def read_settings(environment: Mapping[str, str] | None = None, **paths: Path | 
         ConfigError: a name is unknown or a value wrong; the message has the variable, or the file,
             section and field, and repeats no URL and no key.
     """
-    if environment is None:
-        _refuse_unknown(dotenv_values(".env").keys(), ".env: ")
-    _refuse_unknown((os.environ if environment is None else environment).keys())
-    given, values = _given(variables(environment)), dict[str, Any]()
+    layers = _layers() if environment is None else [environment]
+    for layer in layers:
+        _refuse_unknown(layer.keys(), ".env: " if len(layers) > 1 and layer is layers[0] else "")
+    given, values = _given(layers), dict[str, Any]()
     written = {path: value for path, (value, _) in given.items()}
     written |= {("paths", name): str(path.absolute()) for name, path in paths.items() if path}
     for path, value in written.items():
@@ -102,15 +99,22 @@ def read_settings(environment: Mapping[str, str] | None = None, **paths: Path | 
         raise ConfigError("; ".join(problems)) from None  # pydantic's own text has the values
 
 
-def _given(values: Mapping[str, str]) -> Given:
-    """The settings of variables that are set; a new name overrides an old one."""
-    given = Given()
-    for old in filter(values.get, _OLD):
-        translated = _translated(old, values[old], openai=OPENAI_KEY in values)
-        given |= {path: (text, old) for path, text in translated.items()}
-        if old not in SHORT.values():
-            _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
-    return given | {path: (values[name], name) for name, path in _NEW.items() if name in values}
+def _layers() -> list[Mapping[str, str]]:
+    """What ``.env`` has, and what the environment has, which overrides it."""
+    return [{name: value or "" for name, value in dotenv_values(".env").items()}, os.environ]
+
+
+def _given(layers: Sequence[Mapping[str, str]]) -> Given:
+    """The settings of variables; an empty one is unset, and a new name overrides an old one."""
+    given, openai = Given(), any(layer.get(OPENAI_KEY) for layer in layers)
+    for layer in layers:
+        for old in filter(layer.get, _OLD):
+            translated = _translated(old, layer[old], openai=openai)
+            given |= {path: (text, old) for path, text in translated.items()}
+            if old not in SHORT.values():
+                _notice(f"{old} is now {_NOW[old]}; the old name works for one version")
+        given |= {path: (layer[name], name) for name, path in _NEW.items() if layer.get(name)}
+    return given
 
 
 def _translated(old: str, value: str, *, openai: bool) -> dict[Path_, str]:

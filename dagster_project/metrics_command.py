@@ -12,6 +12,34 @@ if TYPE_CHECKING:
     from decomposerl.claims.claim import Record
 
 Option = typer.Option
+Id = Annotated[
+    str,
+    Option(
+        "--id",
+        help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
+    ),
+]
+Score = Annotated[
+    str,
+    Option(
+        help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, "
+        ":mean or :min of several."
+    ),
+]
+Threshold = Annotated[
+    str,
+    Option(
+        help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 "
+        "or balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
+    ),
+]
+Unread = Annotated[
+    Literal["opposite", "class", "leave-out"],
+    Option(
+        help="How an unreadable prediction counts: as the wrong label, as a separate class, or "
+        "not at all."
+    ),
+]
 
 
 @report_errors
@@ -21,35 +49,17 @@ def metrics(  # noqa: PLR0913 - each is one option
     ],
     labels: Annotated[Path | None, typer.Argument(help="The same; default: PREDICTIONS.")] = None,
     *,
-    id_: Annotated[
-        str,
-        Option(
-            "--id",
-            help="Column of the claim id, or A=B if LABELS calls it B; several: A,B; -: order.",
-        ),
-    ] = "id",
+    id_: Id = "id",
     label: Annotated[str, Option(help="Column of the label.")] = "label",
     verdict: Annotated[str, Option(help="Column of the predicted label.")] = "",
-    score: Annotated[
-        str,
-        Option(
-            help="Column of a score, higher for supported; 1-NAME: higher for refuted; NAME:max, "
-            ":mean or :min of several."
-        ),
-    ] = "",
+    score: Score = "",
     supported: Annotated[
         list[str] | None, Option(help="A word that means supported; repeatable.")
     ] = None,
     refuted: Annotated[
         list[str] | None, Option(help="A word that means refuted; repeatable; '*': all others.")
     ] = None,
-    threshold: Annotated[
-        str,
-        Option(
-            help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 "
-            "or balanced_accuracy on --dev; of midpoints, f1:scores or f1:hundredths."
-        ),
-    ] = "",
+    threshold: Threshold = "",
     dev: Annotated[
         tuple[Path, Path] | None,
         Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
@@ -61,13 +71,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     document: Annotated[
         str, Option(help="Column of LABELS: its claims are resampled together.")
     ] = "",
-    unread: Annotated[
-        Literal["opposite", "class", "leave-out"],
-        Option(
-            help="How an unreadable prediction counts: as the wrong label, as a separate class, or "
-            "not at all."
-        ),
-    ] = "opposite",
+    unread: Unread = "opposite",
     missing: Annotated[
         Literal["error", "wrong", "skip"], Option(help="How rows without a partner count.")
     ] = "error",

@@ -16,7 +16,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     model_validator,
 )
@@ -32,6 +31,7 @@ from dagster_project.public_figures import PRICES
 from decomposerl.endpoint import Count, Endpoint, Names, Urls, plain_urls, thinking_style_of
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Amount
+from decomposerl.settings import Settings as Section
 from resources.mapper import parse_mapper
 from resources.store.paths import local, text_of
 from resources.vllm.process import program_of
@@ -51,7 +51,7 @@ _EMBEDDED: Values = {
 """The embedded profile needs nothing, whatever a .env of another profile says."""
 
 
-def _checked(fits: Callable[[Any], object], said: str = "") -> Callable[[Any], Any]:
+def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
     """A check of a field's values, by a condition or by another module; no message repeats them."""
 
     def passed(value: Any) -> Any:  # noqa: ANN401 - of any field
@@ -62,19 +62,12 @@ def _checked(fits: Callable[[Any], object], said: str = "") -> Callable[[Any], A
             raise ValueError(str(error).strip()) from None
         return value
 
-    return passed
+    return AfterValidator(passed)
 
 
-def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
-    return AfterValidator(_checked(fits, said))
-
-
-def _local(path: str | Path) -> str:
-    return local(str(path), "")
-
-
-Place = Annotated[str, _must(_local)]
-Folder = Annotated[Path, BeforeValidator(_checked(_local)), AfterValidator(Path.resolve)]
+_is_local = _must(lambda path: local(str(path), ""))
+Place = Annotated[str, _is_local]
+Folder = Annotated[Path, BeforeValidator(_is_local.func), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
 Command = Annotated[
@@ -82,12 +75,6 @@ Command = Annotated[
     BeforeValidator(lambda words: tuple(words.split()) if isinstance(words, str) else words),
     _must(program_of, "names no program; it must be a command such as: vllm serve"),
 ]
-
-
-class Section(BaseModel):
-    """A section of ``decomposerl.toml``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Paths(Section):
@@ -100,12 +87,8 @@ class Paths(Section):
     corpora: Annotated[Folder, _must(Path.is_dir, "names no folder")] | None = Field(
         None, description="raw corpora (docs/how-to/curate.md); else the bundled synthetic sample"
     )
-    systems: Folder | None = Field(
-        None, description="file of your own systems; else systems.toml in the data folder"
-    )
-    prompts: Place = Field(
-        "", description="your own prompt files, each in place of the project's of that name"
-    )
+    systems: Folder | None = Field(None, description="file; else systems.toml in the data folder")
+    prompts: Place = Field("", description="folder of prompt files, each in place of ours")
 
     @property
     def results(self) -> Path:
@@ -121,12 +104,8 @@ class Paths(Section):
 class Text(Section):
     """What counts tokens and finds entities; the embedded profile does both by rules."""
 
-    tokenizer: str = Field(
-        "", description="counts the tokens of evidence: a folder or hub name; else words"
-    )
-    spacy: Names = Field(
-        (), description="models that find entities, packages or folders; else rules"
-    )
+    tokenizer: str = Field("", description="of evidence: a folder or hub name; else words count")
+    spacy: Names = Field((), description="models of entities: packages or folders; else rules")
 
 
 class Role(Endpoint):
@@ -155,29 +134,29 @@ class Role(Endpoint):
         """What a call costs where no price is known: dollars at OpenAI's endpoint, else time."""
         return None if self.price else "dollars" if self.at_openai else "gpu_hours"
 
-    def _problems(self) -> Iterator[str]:
-        if self.adapter:
-            yield "adapter: an adapter is evaluated by an entry of systems.toml"
-        if self.in_use and self.dollars and self.price is None:
-            yield (
-                "dollars is a ceiling on costs: it needs prompt_price and completion_price for "
-                f"'{self.model}'"
-            )
-
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        if problem := next(self._problems(), ""):
+        unswitched = self.thinking == "on" and self.style == "none"
+        unbounded = getattr(self, "bound_thinking", False) and self.style != "qwen"
+        rules = {
+            "adapter: an adapter is evaluated by an entry of systems.toml": self.adapter,
+            "dollars is a ceiling on costs: it needs prompt_price and completion_price for "
+            f"'{self.model}'": self.in_use and self.dollars and self.price is None,
+            "base_url names an endpoint; model must name its model": (
+                type(self) is Role and self.base_url and not self.model
+            ),
+            "runs: nothing is started for it: 'endpoint', or 'vllm' at base_url": (
+                isinstance(self, Chat) and self.runs in {"server", "in_process"}
+            ),
+            f"how to switch or bound the thinking of '{self.model}' is not known (it is switched "
+            "on for Qwen3 and OpenAI's reasoning models, and bounded for Qwen3); set thinking to "
+            "'default', or 'off' for a model that never thinks": (
+                isinstance(self, Judge) and self.in_use and (unswitched or unbounded)
+            ),
+        }
+        for problem in (problem for problem, holds in rules.items() if holds):
             raise ValueError(problem)
         return self
-
-
-class Own(Role):
-    """Your own model, for systems named `<method>-endpoint-<protocol>`; see also systems.toml."""
-
-    def _problems(self) -> Iterator[str]:
-        if self.base_url and not self.model:
-            yield "base_url names an endpoint; model must name its model"
-        yield from super()._problems()
 
 
 class Chat(Role):
@@ -185,11 +164,6 @@ class Chat(Role):
 
     engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
     thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")
-
-    def _problems(self) -> Iterator[str]:
-        if self.runs in {"server", "in_process"}:
-            yield "runs: nothing is started for it: 'endpoint', or 'vllm' at base_url"
-        yield from super()._problems()
 
 
 class Judge(Chat):
@@ -199,16 +173,6 @@ class Judge(Chat):
         False, description="end a thought after thinking_tokens; vLLM with a reasoning parser"
     )
     reasons: Literal["full", "one_sentence", "none"] = Field("full", description="before a ruling")
-
-    def _problems(self) -> Iterator[str]:
-        unknown = self.thinking == "on" and self.style == "none"
-        if self.in_use and (unknown or (self.bound_thinking and self.style != "qwen")):
-            yield (
-                f"how to switch or bound the thinking of '{self.model}' is not known (it is "
-                "switched on for Qwen3 and OpenAI's reasoning models, and bounded for Qwen3); set "
-                "thinking to 'default', or 'off' for a model that never thinks"
-            )
-        yield from super()._problems()
 
 
 class Verifier(Role):
@@ -267,9 +231,7 @@ class Training(Section):
     )
     generation_url: Address = Field("", description="vllm_server: its URL, without /v1")
     encoder: str = Field("minilm", description="of the tiny judge")
-    jobs: Address = Field(
-        "", description="dashboard of a Ray cluster that trains in jobs (docs/how-to/scaling.md)"
-    )
+    jobs: Address = Field("", description="a Ray cluster's dashboard (docs/how-to/scaling.md)")
 
     @model_validator(mode="after")
     def _has_a_sampler(self) -> Self:
@@ -327,7 +289,11 @@ class Settings(BaseSettings):
         Role(model="gpt-4.1-mini", base_url=("https://api.openai.com/v1",)),
         description="The system gpt-4.1-mini.",
     )
-    endpoint: Own = Own()
+    endpoint: Role = Field(
+        Role(),
+        description="Your own model, for systems named `<method>-endpoint-<protocol>`; see also "
+        "systems.toml.",
+    )
     training: Training = Training()
     machine: Machine = Machine()
 

@@ -109,12 +109,8 @@ class Endpoint(BaseModel):
         "", description="how thinking is switched; by default known from the model's name"
     )
     thinking_tokens: Count = Field(4_096, description="room for a thought, beside the reply's")
-    structured: bool | None = Field(
-        None, description="whether it enforces JSON schemas; by default OpenAI's own, and vLLM"
-    )
-    continues: bool | None = Field(
-        None, description="whether it continues an assistant's turn, as vLLM does"
-    )
+    structured: bool | None = Field(None, description="enforces JSON schemas; OpenAI and vLLM do")
+    continues: bool | None = Field(None, description="continues an assistant's turn, as vLLM does")
     concurrency: Annotated[int, Field(ge=1, le=4_096)] = Field(
         256, description="most requests in flight"
     )

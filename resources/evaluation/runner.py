@@ -46,6 +46,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.minicheck import THRESHOLD, from_probability
 from decomposerl.chat import (
     REPEATED,
+    Chat,
     ChatFailure,
     ChatReply,
     ChatRequest,
@@ -60,7 +61,6 @@ from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile, PromptSettings
 from decomposerl.traces.trace import Cycle
-from resources.chat.engine import StoringChat
 from resources.store.prompts import AGAIN, load_prompt
 from resources.store.result_store import ResultStore, key_of, slug
 from resources.store.stored_ports import StoredVerifier
@@ -260,7 +260,7 @@ class ChatCaller:
 
     def __init__(
         self,
-        chat: StoringChat,
+        chat: Chat,
         model: Endpoint,
         prompts: MethodPrompts | None = None,
         *,

@@ -137,6 +137,7 @@ from dagster_project.environment import load_env_file, read_settings
 settings = [read_settings() for _ in range(2)][0]
 load_env_file()
 print(settings.profile, settings.paths.data.name, settings.silver.model, settings.judge.model)
+print(settings.embedder.model)
 print(*(dg.EnvVar(f"{x}_KEY").get_value() for x in "AB"))
 """
 
@@ -144,6 +145,7 @@ print(*(dg.EnvVar(f"{x}_KEY").get_value() for x in "AB"))
 def test_the_environment_overrides_dotenv_and_dotenv_the_file(tmp_path: Path):
     """The working folder's file the data folder's; an old name is noticed once, on stderr."""
     own = "DECOMPOSERL_DATA=from_dotenv\nDECOMPOSERL_PROFILE=paper\nDECOMPOSERL_CHAT_MODEL=old\n"
+    own += "DECOMPOSERL_EMBEDDER__MODEL=dotenv\n"
     (tmp_path / ".env").write_text(f"{own}A_KEY=dotenv\nB_KEY=dotenv\nDECOMPOSERL_JUDGE__MODEL=\n")
     (tmp_path / FILE).write_text('[silver]\nmodel = "file"\n[judge]\nmodel = "file"\n')
     (tmp_path / "from_dotenv").mkdir()
@@ -153,13 +155,14 @@ def test_the_environment_overrides_dotenv_and_dotenv_the_file(tmp_path: Path):
     def printed() -> tuple[list[str], str]:
         words = [sys.executable, "-c", PROGRAM]
         env = {"DECOMPOSERL_PROFILE": "local", "B_KEY": "environment", **clean}
+        env["DECOMPOSERL_EMBEDDER_MODEL"] = "an old name"
         done = subprocess.run(
             words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
         )
         return done.stdout.split(), done.stderr
 
     said, errors = printed()
-    assert ["local", "from_dotenv", "old", "file", "dotenv", "environment"] == said
+    assert "local from_dotenv old file an old name dotenv environment".split() == said
     assert 1 == errors.count("DECOMPOSERL_CHAT_MODEL is now DECOMPOSERL_SILVER__MODEL")
     assert "DECOMPOSERL_DATA" not in errors, "a short name"
     (tmp_path / FILE).unlink()

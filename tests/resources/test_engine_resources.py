@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,8 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.definitions import build_definitions
-from dagster_project.engine_resources import resources_for
-from dagster_project.environment import read_settings
 from dagster_project.settings import ProfileName
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
@@ -31,7 +30,6 @@ from resources.decomposer.resource import DecomposerResource
 from resources.embedder.minilm import MiniLM
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
-from resources.judge.resource import JudgeResource
 from resources.tokens.resource import TokensResource
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.resource import VerifierResource
@@ -45,6 +43,7 @@ PORTS = (
     *("tokens", "entities", "verifier", "embedder", "decomposer"),
     *("judge", "question_embedder"),
 )
+PROFILES = get_args(ProfileName)
 PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
 
 
@@ -60,31 +59,13 @@ def child(code: str, given: str = "", **env: str) -> str:
     return done.stdout
 
 
-HOSTED = ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]
-VECTORS = "sentence_transformers"
-ENGINES = {
-    "embedded": ["embedded"] * 7,
-    "local": ["tokenizer", "spacy", "minicheck_local", VECTORS, "chat", "chat", VECTORS],
-    "paper": HOSTED,
-}
-
-
-@pytest.mark.parametrize("name", ENGINES)
-def test_one_variable_changes_every_engine(name: str, tmp_path: Path):
-    """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
-    profile = read_settings({"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)})
-    resources = resources_for(profile)
-    assert ENGINES[name] == [resources[port].engine for port in PORTS]
-    assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
-
-
 LOADED = f"""
 import os, sys
 import dagster as dg
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_project.definitions import build_definitions
 from dagster_project.environment import read_settings
-for name in {[*ENGINES]!r}:
+for name in {PROFILES!r}:
     defs = build_definitions(read_settings(os.environ | {{"DECOMPOSERL_PROFILE": name}}))
     stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
     for port in {PORTS!r}:
@@ -100,7 +81,7 @@ for name in {[*ENGINES]!r}:
 def test_definitions_load_without_engines_and_keep_no_key(tmp_path: Path):
     """No engine library is imported; what Dagster stores names the variable, never the key."""
     output = child(LOADED, OPENAI_API_KEY=CANARY, DECOMPOSERL_DATA=str(tmp_path / "data"))
-    assert [f"{name} [] False True" for name in ENGINES] == output.strip().splitlines()[-3:]
+    assert [f"{name} [] False True" for name in PROFILES] == output.strip().splitlines()[-3:]
     assert not (tmp_path / "data").exists()  # opening writes nothing
 
 
@@ -126,11 +107,8 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
             ask()
 
 
-def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
-    """The address of ``DECOMPOSERL_VERIFIER__BASE_URL``, else the command line that starts one."""
-    named = variables(VERIFIER__BASE_URL="http://gpu.example:8000/v1/")
-    running = resources_of("paper", tmp_path, named)["verifier"]
-    assert ["http://gpu.example:8000/v1"] == running.endpoint.base_url
+def test_the_verifiers_server_is_started_by_the_command_that_is_set(tmp_path: Path):
+    """The command line that starts one, where none is named."""
     ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
     started = resources_of("paper", tmp_path, ours)["verifier"].server()
     words = started.words
@@ -174,21 +152,14 @@ def test_a_started_server_gets_no_key(tmp_path: Path):
     assert CANARY not in repr(ours)
 
 
-def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path):
-    """Rules, or a model at a URL with a key of its own; OpenAI's key goes to OpenAI alone."""
-
-    def judge(name: ProfileName, **env: str) -> JudgeResource:
-        return resources_of(name, tmp_path, env)["judge"]
-
-    assert "rule_judge:4" == judge("embedded").open().engine
-    paper = judge("paper", OPENAI_API_KEY=CANARY)
-    at = paper.endpoint
-    assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, at.model, at.key_variable)
-    assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
-    assert "seed=42" in paper.open().engine
+def test_the_prompts_of_the_judge_are_part_of_its_name(tmp_path: Path):
+    """What it answered to other words is not its answer."""
+    paper = resources_of("paper", tmp_path)["judge"].open().engine
+    assert paper.startswith("chat:Qwen/Qwen3-32B answerability:")
+    assert "seed=42" in paper
     (tmp_path / "coverage.md").write_text(COVERAGE.read_text("utf-8") + "\nThink twice.\n", "utf-8")
-    reworded = judge("paper", **variables(PATHS__PROMPTS=tmp_path)).open().engine
-    assert reworded != paper.open().engine
+    reworded = resources_of("paper", tmp_path, variables(PATHS__PROMPTS=tmp_path))["judge"].open()
+    assert reworded.engine != paper
 
 
 def test_default_addresses_are_where_the_guide_starts_the_models():
