@@ -220,7 +220,7 @@ def failure_of(
         content = f"{instead or 'no text came'}{ended}"
         return failure("empty", f"{content}; {reply.completion_tokens} tokens were used")
     if needs_logprobs and _lacks_logprobs(reply, request):
-        return failure("no_logprobs", "the reply carries no log probabilities of its first token")
+        return failure("no_logprobs", "the reply has no log probabilities; vLLM gives them")
     # A request for one token with its log probabilities ends at its budget on purpose.
     if reply.finish_reason == "length" and not _is_one_token(request):
         return failure("truncated", f"{budget} ended before the reply did")

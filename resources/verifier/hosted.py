@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling, Value
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.ports import TokenCounter
@@ -88,7 +88,6 @@ class HostedVerifier(ChatEngine[Pair]):
         super().__init__(chat, batch_size)
         self._form, self._tokens, self._thinking = cache(form), tokens, thinking
         self._split, self._budget, self._score = claim_split, budget, score
-        self._gives_logprobs = False
 
     @property
     def engine(self) -> str:
@@ -169,27 +168,6 @@ class HostedVerifier(ChatEngine[Pair]):
             sum(one.latency_s for one in read),
             bool(read) and all(one.cached for one in read),
         )
-
-    def _complete(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value]
-    ) -> list[ChatReply[Value] | ChatFailure]:
-        # The first question goes alone, so that an endpoint without log probabilities costs one.
-        first = [] if self._gives_logprobs else self._checked(requests[:1], parse)
-        return first + self._checked(requests[len(first) :], parse)
-
-    def _checked(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value]
-    ) -> list[ChatReply[Value] | ChatFailure]:
-        outcomes = self._chat.complete(requests, parse) if requests else []
-        for outcome in outcomes:
-            if isinstance(outcome, ChatReply):
-                self._gives_logprobs = True
-            elif outcome.reason == "no_logprobs":
-                raise EngineError(
-                    f"verifier '{self.engine}': no_logprobs: {outcome.detail}; it needs an "
-                    "endpoint that gives them (vLLM does, 'transformers serve' does not)"
-                )
-        return outcomes
 
 
 def entry_verifier(

@@ -216,17 +216,19 @@ class SharedServer:
                 waited = f"was not healthy within {command.start_timeout_s:g} s ({error})"
                 raise command.failure(waited) from error
             return False
-        refuse_unfit(self._root, command.model, models)
+        served = [str(listed["id"]) for listed in models]
+        if command.model not in served:
+            names = ", ".join(served) or "no model"
+            raise EngineError(f"{self._root} serves {names}, not '{command.model}'")
+        if old := server_version_problem(self._root, models):
+            raise EngineError(f"{self._root}: {old}")
         return True
 
 
 class NoAnswer(EngineError):  # noqa: N818 - the name is what happened
     """A server does not answer as it should; ``refused``: it requires another key."""
 
-    def __init__(self, said: str, *, refused: bool = False) -> None:
-        """With the message."""
-        super().__init__(said)
-        self.refused = refused
+    refused = False
 
 
 def answer(
@@ -251,8 +253,9 @@ def answer(
             said = error.read(_SAID_BYTES).decode("utf-8", "replace")
             said = str(json.loads(said)["error"]["message"])
         said = without_key(f": {said}" if said else "", SecretStr(key))
-        status = f"{url} answers status {error.code}{said}"
-        raise NoAnswer(status, refused=error.code in _REFUSED) from error
+        problem = NoAnswer(f"{url} answers status {error.code}{said}")
+        problem.refused = error.code in _REFUSED
+        raise problem from error
     except OSError as error:  # urllib's other errors
         raise NoAnswer(f"{url}: {getattr(error, 'reason', error)}") from error
     except _MALFORMED as error:
@@ -262,19 +265,6 @@ def answer(
 def models_in(body: bytes) -> list[Model]:
     """The models of a server's list; each has at least an ``id``."""
     return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
-
-
-def refuse_unfit(root: str, model: str, models: Sequence[Model], key: str = "") -> None:
-    """Refuse a server that does not list the model, or is too old.
-
-    Raises:
-        EngineError: it is one of them.
-    """
-    served = [str(listed["id"]) for listed in models]
-    if model not in served:
-        raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{model}'")
-    if old := server_version_problem(root, models, key):
-        raise EngineError(f"{root}: {old}")
 
 
 def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
