@@ -139,6 +139,7 @@ class VerifierResource(ServerFields, MappedResource):
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
+            settings={"prefix caching": int(self.prefix_caching)},
         )
 
     def server(self, revision: str | None = None) -> ServerCommand:

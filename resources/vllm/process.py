@@ -307,13 +307,16 @@ def installed_version(program: str) -> str:
         words = first[2:].split() if first.startswith("#!") else []
         if not any("python" in Path(word).name for word in words):
             return ""
-        asked = [*words, "-I", "-c", _VERSION]  # the script's own interpreter
-        done = subprocess.run(  # noqa: S603 - as the script itself would start it
-            asked, capture_output=True, text=True, timeout=_VERSION_S, check=False
+        done = subprocess.run(  # noqa: S603 - the script's own interpreter, as it would start it
+            [*words, "-I", "-c", _VERSION],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return done.stdout.strip()
 
 
 def free_port() -> int:
