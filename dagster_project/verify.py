@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from dagster_project.environment import load_env_file, systems_for
@@ -49,22 +50,19 @@ class ClaimVerifier:
         Raises:
             EngineError: no claim can be answered.
         """
-        distinct = {one.key: one for one in records if one.evidence}
+        distinct = {
+            one.key: ClaimInput(one.claim, one.evidence, one.passages)
+            for one in records
+            if one.evidence
+        }
         waiting = deque(records)
         done = {one.key: _UNASKED for one in records if not one.evidence}
-
-        def finished(one: Prediction) -> None:
+        results = self.opened.results([ClaimToVerify(*item) for item in distinct.items()])
+        for one in chain([_UNASKED], results):  # first those before the first with evidence
             done[one.claim_id] = one
             while waiting and waiting[0].key in done:
                 record = waiting.popleft()
                 each(self._verified(record, done[record.key]))
-
-        finished(_UNASKED)  # those before the first with evidence
-        asked = [
-            ClaimToVerify(key, ClaimInput(one.claim, one.evidence, one.passages))
-            for key, one in distinct.items()
-        ]
-        self.opened.verify(asked, finished)
 
     def _verified(self, record: ClaimRecord, one: Prediction) -> VerifiedClaim:
         result = self.about.verified(

@@ -208,7 +208,7 @@ class KeyedRequest(NamedTuple):
         """The reply, received or stored, with its value; else why it is unusable."""
         given = reply.tokens and reply.tokens[0].alternatives
         if self.needs_logprobs and self.request.sampling.top_logprobs > 0 and not given:
-            text = "the reply carries no log probabilities of its first token"
+            text = "the reply has no log probabilities of its first token; vLLM gives them"
             return ChatFailure("no_logprobs", text, reply.text, lasting=True)
         try:
             value = self.parse(reply) if self.parse is not None else None

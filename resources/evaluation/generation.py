@@ -13,7 +13,7 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -241,7 +241,9 @@ class OpenedSystem:
             ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
             for claim_id, claim, evidence, passages in columns.iter_rows()
         ]
-        answered = self._answered(asked, benchmark, log=log, most_failed=most_failed)
+        results = self.results(asked, benchmark, log=log, most_failed=most_failed, at_once=0)
+        by_claim = {one.claim_id: one for one in results}
+        answered = [by_claim[claim.claim_id] for claim in asked]
         task = self.task
         same = {
             "benchmark": benchmark,
@@ -266,31 +268,24 @@ class OpenedSystem:
         ]
         return predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema))
 
-    def verify(
-        self, claims: Sequence[ClaimToVerify], finished: Callable[[Prediction], None]
-    ) -> None:
-        """Answer claims with distinct ids that belong to no test set.
-
-        ``finished`` receives each claim's result as soon as it is there, in any order; those
-        without a call come last. A claim whose call got no answer has none, and is asked again by
-        the next call; the others are stored.
-
-        Raises:
-            EngineError: no call can be answered.
-        """
-        self._answered(claims, VERIFIED, finished, at_once=_AT_ONCE)
-
-    def _answered(
+    def results(
         self,
         claims: Sequence[ClaimToVerify],
-        name: str,
-        finished: Callable[[Prediction], None] = lambda _: None,
+        name: str = VERIFIED,
         *,
         log: Callable[[str], None] = lambda _: None,
         most_failed: float = 1.0,
-        at_once: int = 0,
-    ) -> list[Prediction]:
-        """The result of each claim, in order; they are stored in the folder ``name``."""
+        at_once: int = _AT_ONCE,
+    ) -> Iterator[Prediction]:
+        """Each claim's result as soon as it is there, in any order; those without a call come last.
+
+        ``claims`` have distinct ids; their results are stored in the folder ``name``. A claim whose
+        call got no answer has none, and is asked again by the next call. ``log``, ``most_failed``
+        and ``at_once`` are as for ``predict`` and ``run_claims``.
+
+        Raises:
+            EngineError: too many claims failed, or no call can be answered.
+        """
         task, title = self.task, f"{self.task.system.key}, {name}"
         fitted = {one.claim_id: self.guard.fitted(one.question) for one in claims}
         asked = [ClaimToVerify(one, question) for one, (question, _) in fitted.items() if question]
@@ -302,16 +297,6 @@ class OpenedSystem:
         stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
         names = (self.engine, stored_as, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
-        every, said = dict[str, Prediction](), time.monotonic()
-
-        def noted(one: Prediction) -> None:
-            """Hand it over, with a note where the claim was beyond the context."""
-            ended, done = one.verification, fitted[one.claim_id][1]
-            if done is not None:
-                ended = replace(ended, notes={BEYOND_CONTEXT: done, **ended.notes})
-            every[one.claim_id] = replace(one, verification=ended)
-            finished(every[one.claim_id])
-
         run = run_claims(
             task.procedure,
             task.prompt,
@@ -321,19 +306,21 @@ class OpenedSystem:
             most_failed=most_failed,
             at_once=at_once,
         )
-        with bar(title, len(claims), "claims") as shown, closing(run) as results:
-            for one in results:
-                noted(one)
+        said = time.monotonic()
+        with bar(title, len(claims), "claims") as shown, closing(run) as answered:
+            for count, one in enumerate(answered, 1):
                 self.calls, self.hits = self.calls + (not one.stored), self.hits + one.stored
                 shown.known += one.stored  # which say nothing of the rate
                 shown.advance()
-                if len(every) == len(asked) or time.monotonic() - said > _LOG_EVERY_S:
+                if count == len(asked) or time.monotonic() - said > _LOG_EVERY_S:
                     said = time.monotonic()
-                    log(f"{title}: {len(every):,} of {len(asked):,} claims")
+                    log(f"{title}: {count:,} of {len(asked):,} claims")
+                yield _noted(one, fitted[one.claim_id][1])
         why = "not asked: its evidence is beyond the model's context"
-        for claim in (claim for claim in claims if claim.claim_id not in digests):
-            noted(Prediction(claim.claim_id, Verification(None, "unparsed", why), None, ()))
-        return [every[claim.claim_id] for claim in claims]
+        for claim_id, (question, done) in fitted.items():
+            if question is None:
+                unasked = Verification(None, "unparsed", why)
+                yield _noted(Prediction(claim_id, unasked, None, ()), done)
 
     def calibration(self) -> Calibration | None:
         """The system's calibration, None where none was fitted.
@@ -358,6 +345,14 @@ class OpenedSystem:
                 f"{path.name} to predict without one"
             )
         return calibration
+
+
+def _noted(one: Prediction, done: BeyondContext | None) -> Prediction:
+    """With a note of what was done where the claim was beyond the context."""
+    if done is None:
+        return one
+    notes = {BEYOND_CONTEXT: done, **one.verification.notes}
+    return replace(one, verification=replace(one.verification, notes=notes))
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ its leaderboard take it; ``normalised`` is its share of support and denial. Both
 stored replies. A reply that says neither is a failure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Sampling, Value
+from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Sampling
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.ports import TokenCounter
@@ -67,7 +67,7 @@ class HostedVerifier(ChatEngine[Pair]):
 
     _port = "verifier"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of the stage or of an entry
         self,
         chat: Chat,
         form: FormSource = own_form,
@@ -78,17 +78,18 @@ class HostedVerifier(ChatEngine[Pair]):
         score: Score = "raw",
         thinking: bool | None = None,
         batch_size: int = 512,
+        settings: Mapping[str, int] | None = None,
     ) -> None:
         """``form`` is asked at the first use for how the verifier is asked and read.
 
         ``budget`` is in units of ``tokens``, the model's own tokenizer. Without one, UTF-8 bytes
         are counted: never fewer than the tokens, so nothing is too long, and long evidence is cut
-        into smaller chunks than necessary.
+        into smaller chunks than necessary. ``settings`` are recorded in ``details``.
         """
         super().__init__(chat, batch_size)
         self._form, self._tokens, self._thinking = cache(form), tokens, thinking
         self._split, self._budget, self._score = claim_split, budget, score
-        self._gives_logprobs = False
+        self._recorded = settings or {}
 
     @property
     def engine(self) -> str:
@@ -105,6 +106,10 @@ class HostedVerifier(ChatEngine[Pair]):
             f"t={sampling.temperature:g} seed={sampling.seed} most={sampling.max_tokens} "
             f"{cut} think={self._thinking} r{OWN_RULES}"
         )
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """The client's counters, and settings of the server."""
+        return {**super().details(), **self._recorded}
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """The score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
@@ -169,27 +174,6 @@ class HostedVerifier(ChatEngine[Pair]):
             sum(one.latency_s for one in read),
             bool(read) and all(one.cached for one in read),
         )
-
-    def _complete(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value]
-    ) -> list[ChatReply[Value] | ChatFailure]:
-        # The first question goes alone, so that an endpoint without log probabilities costs one.
-        first = [] if self._gives_logprobs else self._checked(requests[:1], parse)
-        return first + self._checked(requests[len(first) :], parse)
-
-    def _checked(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value]
-    ) -> list[ChatReply[Value] | ChatFailure]:
-        outcomes = self._chat.complete(requests, parse) if requests else []
-        for outcome in outcomes:
-            if isinstance(outcome, ChatReply):
-                self._gives_logprobs = True
-            elif outcome.reason == "no_logprobs":
-                raise EngineError(
-                    f"verifier '{self.engine}': no_logprobs: {outcome.detail}; it needs an "
-                    "endpoint that gives them (vLLM does, 'transformers serve' does not)"
-                )
-        return outcomes
 
 
 def entry_verifier(

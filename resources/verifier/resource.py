@@ -22,7 +22,7 @@ from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
 from resources.vllm.process import ServerCommand, SharedServer, runs_remote_code
-from resources.vllm.server import ServerFields, refuse_unready
+from resources.vllm.server import ServerFields
 
 
 class VerifierResource(ServerFields, MappedResource):
@@ -122,10 +122,8 @@ class VerifierResource(ServerFields, MappedResource):
         revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
 
-        def urls(key: SecretStr) -> tuple[str, ...]:
+        def urls(_: SecretStr) -> tuple[str, ...]:
             running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
-            for url in running:
-                refuse_unready(url, self.server(), key, model.key_variable)
             return running or (shared.url(server()),)
 
         return HostedVerifier(
@@ -141,6 +139,7 @@ class VerifierResource(ServerFields, MappedResource):
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
+            settings={"prefix caching": int(self.prefix_caching)},
         )
 
     def server(self, revision: str | None = None) -> ServerCommand:

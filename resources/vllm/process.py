@@ -211,7 +211,12 @@ class SharedServer:
                 waited = f"was not healthy within {command.start_timeout_s:g} s ({error})"
                 raise command.failure(waited) from error
             return False
-        refuse_unfit(self._root, command.model, models)
+        served = [str(listed["id"]) for listed in models]
+        if command.model not in served:
+            names = ", ".join(served) or "no model"
+            raise EngineError(f"{self._root} serves {names}, not '{command.model}'")
+        if old := server_version_problem(self._root, models):
+            raise EngineError(f"{self._root}: {old}")
         return True
 
 
@@ -238,19 +243,6 @@ def answer(
 def models_in(body: bytes) -> list[Model]:
     """The models of a server's list; each has at least an ``id``."""
     return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
-
-
-def refuse_unfit(root: str, model: str, models: Sequence[Model], key: str = "") -> None:
-    """Refuse a server that does not list the model, or is too old.
-
-    Raises:
-        EngineError: it is one of them.
-    """
-    served = [str(listed["id"]) for listed in models]
-    if model not in served:
-        raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{model}'")
-    if old := server_version_problem(root, models, key):
-        raise EngineError(f"{root}: {old}")
 
 
 def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
@@ -293,13 +285,16 @@ def installed_version(program: str) -> str:
         words = first[2:].split() if first.startswith("#!") else []
         if not any("python" in Path(word).name for word in words):
             return ""
-        asked = [*words, "-I", "-c", _VERSION]  # the script's own interpreter
-        done = subprocess.run(  # noqa: S603 - as the script itself would start it
-            asked, capture_output=True, text=True, timeout=_VERSION_S, check=False
+        done = subprocess.run(  # noqa: S603 - the script's own interpreter, as it would start it
+            [*words, "-I", "-c", _VERSION],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_S,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return done.stdout.strip()
 
 
 def free_port() -> int:

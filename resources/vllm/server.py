@@ -26,7 +26,6 @@ from resources.vllm.process import (
     ServerCommand,
     answer,
     models_in,
-    refuse_unfit,
 )
 
 _LISTED_S, _LOADED_S = 10.0, 300.0
@@ -140,22 +139,6 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
             f"adapter {adapter.folder} is not applied, or changes nothing"
             f"{first_tensors(adapter.folder)}"
         )
-
-
-def refuse_unready(url: str, command: ServerCommand, key: SecretStr, variable: str) -> None:
-    """Refuse a server at ``url`` (ending in ``/v1``) that is not one of ``command``'s model.
-
-    Raises:
-        EngineError: it does not answer (the message ends with the command that starts one), rejects
-            the key in ``variable``, serves another model or is too old a vLLM.
-    """
-    try:
-        models = _models(url, key)
-    except NoAnswer as error:
-        start = f"start a server there, such as\n{' '.join(command.words)}"
-        fix = f"the key in {variable or 'none'} is not its key" if error.refused else start
-        raise EngineError(f"{error}: {fix}") from error
-    refuse_unfit(url.removesuffix("/v1"), command.model, models, key.get_secret_value())
 
 
 def refuse_short_context(url: str, model: str, context: int, key: SecretStr, setting: str) -> None:

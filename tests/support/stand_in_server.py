@@ -70,22 +70,6 @@ def refusal(folder: Path, *words: str, model: str = "org/m", **names: str) -> st
     return ended.stderr
 
 
-def sent(url: str, **body: object) -> tuple[int, Any]:
-    """Status and body of a POST; text where the body is no JSON."""
-    data = json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:  # noqa: S310
-            status, text = reply.status, reply.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            status, text = error.code, error.read()
-    try:
-        return status, json.loads(text)
-    except ValueError:
-        return status, text.decode()
-
-
 def listed(url: str) -> dict[str, Any]:
     """The served models by name."""
     with urllib.request.urlopen(f"{url}/v1/models", timeout=PATIENCE_S) as reply:  # noqa: S310

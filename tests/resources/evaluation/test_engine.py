@@ -34,11 +34,10 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem, Task
 from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.runner import ClaimToVerify, Prediction
+from resources.evaluation.runner import ClaimToVerify
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
-from resources.tokens.word_tokens import CautiousTokens
 from resources.vllm.server import ServerFields
 from stand_in_server import WORDS, adapter, requests_of, serving
 from strategies import LAW
@@ -499,10 +498,9 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     task = Task(named, two_steps, "simple")
-    seen: list[Prediction] = []
     caller = ScriptedCaller()
     system = OpenedSystem(task, caller, tmp_path, guard=guard)
-    system.verify(claims, seen.append)
+    seen = list(system.results(claims))
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)
@@ -525,10 +523,3 @@ def test_the_budget_holds_and_the_order_is_the_documents(sizes: list[int], budge
     assert kept == [line.strip() for line in lines if line.strip() in kept]
     everything = best_sentences("Line3 is long.", "\n".join(lines), 10_000, cost)
     assert [line.strip() for line in lines] == everything
-
-
-def test_the_estimate_is_never_below_digits_and_bytes():
-    """A table's digits are a token each, as for Qwen's tokenizer; prose has a quarter of bytes."""
-    table, prose = "1,234.5 | 67\n", "The harbour opened in spring."
-    assert [13 - 3, -(-len(prose) // 4)] <= CautiousTokens().count([table, prose]).tolist()
-    assert [0] == CautiousTokens().count([""]).tolist()

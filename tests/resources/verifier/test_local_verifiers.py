@@ -1,10 +1,6 @@
 """Verifiers in process against a plain computation, and your own at an endpoint or in process."""
 
-import os
 import random
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +21,6 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
 from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm, minicheck
 from fault_server import Answer, FaultServer, replying
-from project import ROOT
 from resources.chat.client import ChatClient
 from resources.verifier.chunks import chunks
 from resources.verifier.hosted import HostedVerifier
@@ -210,26 +205,6 @@ def test_what_is_missing_is_named_with_its_command(folders: dict[str, Path], tmp
         verifier = LocalMiniCheck(path=str(folders["flan-t5-large"]), device="cuda")
         with pytest.raises(EngineMissing, match="'cuda'"):
             verifier.support_probability([("a", "b")])
-
-
-def test_a_downloaded_model_is_named_by_its_commit(folders: dict[str, Path], tmp_path: Path):
-    """A branch in the cache of the process's environment stands for its commit's folder."""
-    repository = tmp_path / "models--lytang--MiniCheck-RoBERTa-Large"
-    commit = "0123456789abcdef" * 2 + "01234567"
-    shutil.copytree(folders["roberta-large"], repository / "snapshots" / commit)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
-    code = (
-        "from resources.verifier.local import LocalMiniCheck\n"
-        "verifier = LocalMiniCheck('roberta-large')\n"
-        "print(verifier.engine, verifier._folder)"
-    )
-    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
-    words, how = [sys.executable, "-c", code], {"capture_output": True, "text": True}
-    done = subprocess.run(words, env=environment, cwd=ROOT, check=True, **how)
-    engine, folder = done.stdout.split()
-    assert engine == "minicheck:roberta-large@0123456789ab:float32:400tokens:whole:r1"
-    assert folder == str(repository / "snapshots" / commit)
 
 
 PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})

@@ -22,8 +22,6 @@ from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from decomposerl.funnel.catalogue import difficulty_band
-from decomposerl.funnel.settings import DifficultySettings
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.prompts.verifier import (
     Use,
@@ -32,7 +30,6 @@ from decomposerl.prompts.verifier import (
     own_prompt_note,
     pair_prefix,
 )
-from decomposerl.schemas import RULE_FILTERED
 from environment import resources_of, variables
 from fakes import WordCounter
 from minicheck_package import PREFIX, SYSTEM, USER, write_package
@@ -47,7 +44,7 @@ from resources.verifier.hosted import HostedVerifier, Score
 from resources.verifier.local import MODELS
 from resources.verifier.minicheck_form import minicheck_form, own_form, published_prompt
 from resources.verifier.resource import VerifierResource
-from strategies import LAW, example_row, frame_of
+from strategies import LAW
 from tiny_models import tiny_chat
 from tiny_server import TinyModel, TinyServer
 
@@ -220,22 +217,6 @@ def test_a_model_reads_a_claim_as_its_publishers_code_does(
         assert f" claim={used} " in verifier.open().engine
 
 
-@pytest.mark.parametrize(
-    ("claim", "p"), [("One is here. Two is here.", 0.3), ("One is here.", 0.9)]
-)
-def test_the_difficulty_band_goes_by_the_weakest_sentence(claim: str, p: float):
-    """Of the 7B model; a claim of one sentence is asked as it is, and keeps its stored reply."""
-    chat = ScriptedChat({"One is here.": SURE, "Claim: Two is here.": UNSURE})
-    split = claim_split_of("bespokelabs/Bespoke-MiniCheck-7B")
-    frame = frame_of(RULE_FILTERED, [example_row(claim=claim)])
-    verifier = HostedVerifier(chat, claim_split=split)
-    band = difficulty_band(frame, DifficultySettings(), verifier)
-    assert [p] * (p < 0.8) == pytest.approx(band.kept["support_probability"].to_list())
-    whole = ScriptedChat({"One is here.": SURE})
-    HostedVerifier(whole).support_probability([(frame["evidence"][0], claim)])
-    assert (whole.asked == chat.asked) == (p == 0.9)
-
-
 def test_engine_names_keep_apart_whatever_decides():
     """Model, prompt, its origin, claim split, budget and its unit each change the name."""
     chat, other = ScriptedChat({}), ScriptedChat({}, engine="chat:fake@2")
@@ -258,18 +239,12 @@ def test_engine_names_keep_apart_whatever_decides():
 NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", "Yes", lasting=True)
 
 
-def test_only_the_first_question_is_asked_alone():
-    """Without log probabilities a thousand cost one; a failed one leaves its pair unanswered."""
+def test_a_failed_question_leaves_its_pair_unanswered():
+    """Whichever of its chunks it is; without log probabilities the first batch is the last."""
     chat = ScriptedChat({"Claim": NO_LOGPROBS})
-    pairs = [("e", f"claim {n}") for n in range(1_000)]
     with pytest.raises(EngineError, match="no log probabilities"):
-        HostedVerifier(chat).support_probability(pairs)
-    assert 1 == len(chat.asked)
-    chat = ScriptedChat({"Claim": SURE})
-    verifier = HostedVerifier(chat)
-    for start in (0, 5):
-        verifier.support_probability([("e", f"claim {n}") for n in range(start, start + 5)])
-    assert [1, 4, 5] == chat.batches
+        HostedVerifier(chat, batch_size=9).support_probability([("e", f"{n}") for n in range(99)])
+    assert 9 == len(chat.asked)
     pairs = [("e", "first"), ("e", "second"), ("e", "third")]
     chat = ScriptedChat({"Claim": SURE, "second": TIMEOUT})
     broken = HostedVerifier(chat, batch_size=2)
@@ -282,20 +257,6 @@ def test_only_the_first_question_is_asked_alone():
     with pytest.raises(EngineError, match="1 of 1 pairs"):
         verifier.support_probability([("One fits. Two fits.", "c")])
     assert {"timeout": 2} == verifier.failures
-
-
-@pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        (ChatFailure("refused", "HTTP 401: wrong key", lasting=True), "HTTP 401: wrong key"),
-        (ChatFailure("budget", "ceiling of 5 calls"), "ceiling of 5 calls"),
-        (TIMEOUT, "too slow"),
-    ],
-)
-def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
-    """The error holds what the endpoint said, not the number of missing answers alone."""
-    with pytest.raises(EngineError, match=said):
-        scores(HostedVerifier(ScriptedChat({"Claim": failure})), [("e", "c"), ("e", "d")])
 
 
 CLOSE = 1e-4
@@ -393,20 +354,6 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
         questions = verifier.details()["chat asked"]
         assert questions > 4
         assert len(server.asked) - sent == questions
-    evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
-    with client(server, tmp_path / "other") as chat:
-        HostedVerifier(chat, form=given, budget=25).support_probability(
-            [("Ice melts in rain.", "c")]
-        )
-        sent = len(server.asked)
-        whole = HostedVerifier(chat, form=given, budget=25)
-        whole.support_probability([(evidence, "c")])
-        assert parts - 1 == len(server.asked) - sent
-        assert (1, 0) == (whole.calls, whole.hits)
-        other = HostedVerifier(chat, form=given, budget=25, score="normalised")
-        other.support_probability([(evidence, "c")])
-        assert (0, 1) == (other.calls, other.hits)
-        assert parts - 1 == len(server.asked) - sent
 
 
 FILE = """<!-- section: system -->

@@ -13,7 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,18 +23,15 @@ from pydantic import SecretStr
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import DecomposeRLError, EngineError
 from decomposerl.extras import install_command
-from environment import having
 from project import ROOT, SUPPORT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
-from resources.preflight.servers import endpoint
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import (
     MINIMUM,
     ServerCommand,
     SharedServer,
-    free_port,
     installed_version,
     program_of,
     version_problem,
@@ -195,7 +192,7 @@ def test_an_answer_of_a_server_that_dies_at_work_is_kept(held: Path):
     try:
         port = well.open()
         assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
-        assert (3, 1) == (port.calls, port.hits)
+        assert (3, 1, 1) == (port.calls, port.hits, port.details()["prefix caching"])
     finally:
         well.close()
 
@@ -270,22 +267,6 @@ CODE = "--trust-remote-code"
 PAIR = ("It rained on Monday.", "It rained.")
 
 
-@contextmanager
-def running(held: Path, behaviour: str, version: str) -> Iterator[str]:
-    """A server that somebody else has started and that answers; its URL."""
-    port, deadline = free_port(), time.monotonic() + PATIENCE_S
-    own = command(held, behaviour, version=version).words
-    line = [*own, "--host", "127.0.0.1", "--port", str(port)]
-    with subprocess.Popen(line, stdout=subprocess.DEVNULL) as server:
-        try:
-            while "does not answer" in endpoint(f"http://127.0.0.1:{port}", "", *ASKED).said:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
-
-
 def script(folder: Path, says: str) -> str:
     """A program as pip installs it, whose interpreter prints ``says`` as the version of vLLM."""
     interpreter = folder / "python3-fake"
@@ -351,32 +332,6 @@ def test_a_started_server_that_is_old_is_stopped(held: Path):
                 server.url(old)
             assert not server.running
         assert server.url(command(held, version="0.22.1")).endswith("/v1")
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "version", "said"),
-    [
-        ("other", "0.31.0", "another, not 'org/tiny'"),
-        ("locked", "0.31.0", r"401.*: the key in OWN_KEY "),
-        ("well", "0.21.0", r"vLLM 0\.21\.0"),
-        ("", "", r"refused: start a server there, such as\nvllm serve org/tiny"),
-    ],
-)
-def test_a_running_server_is_looked_at_once(held: Path, behaviour: str, version: str, said: str):
-    """One of another model, key or version, or none at all: the stage ends with what to do."""
-    away = nullcontext(f"http://127.0.0.1:{free_port()}/v1")
-    with running(held, behaviour, version) if behaviour else away as url:
-        at = config_of(Endpoint(model="org/tiny", base_url=(url,), key="OWN_KEY"))
-        verifier = pinned_verifier(held.parent, endpoint=at, vllm=["vllm", "serve"])
-        with having(OWN_KEY="sk-hidden-7391"), pytest.raises(EngineError) as refused:
-            verifier.open().support_probability([PAIR])
-        verifier.close()
-        assert re.search(said, str(refused.value))
-        assert "7391" not in str(refused.value)
-        if behaviour == "well":
-            looked = endpoint(url, "org/tiny", *ASKED)
-            assert ("missing", "update it") == (looked.state, looked.fix)
-            assert "vLLM 0.21.0" in looked.said
 
 
 def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
