@@ -357,21 +357,6 @@ def test_it_holds_unused_claims_of_both_labels(
     assert split.claims.columns == silver.columns
 
 
-def test_its_name_says_which_claims_they_are():
-    """Another seed draws others; the name tells sizes, seed and a digest of the ids."""
-    silver = pool([S, R] * 20)
-    one, other = (dev_split(silver, [], 10, seed) for seed in (42, 43))
-    assert set(one.claims["claim_id"]) != set(other.claims["claim_id"])
-    assert one.name.startswith("10 of 40 unused claims of silver_decomposed (40), seed 42, claims ")
-    assert one.name.split()[-1] != other.name.split()[-1]
-
-
-def test_claims_without_evidence_are_none():
-    """There is nothing to verify."""
-    silver = pool([S, R]).with_columns(evidence=pl.Series([" ", "It is so."]))
-    assert [R] == dev_split(silver, [], 5, 42).claims["label"].to_list()
-
-
 def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     """Every system stays clear of the training sets, a policy of what it was chosen by too."""
     data, silver = DataFolder(base_dir=str(tmp_path)), pool([S, R] * 10)
