@@ -116,15 +116,6 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
     assert error == pytest.approx(again)
 
 
-def test_calibration_error_of_known_cases():
-    """0.75 is calibrated where three in four are right; thirty values make fifteen bins of two."""
-    numbers = bin_numbers(np.linspace(0, 1, 30) ** 3, "mass", 15)
-    assert [2] * 15 == np.bincount(numbers).tolist()
-    said, right = np.full(8, 0.75), np.array([True, True, True, False] * 2)
-    assert calibration_error(said, right) == pytest.approx(0)
-    assert calibration_error(np.ones(4), np.zeros(4, dtype=bool)) == pytest.approx(1)
-
-
 def test_what_is_not_defined_is_nan():
     """No claims of a label, no rows, no questions: NaN and never 0."""
     one_label = outcome_table(np.array([0, 0]), np.array([0, 2]))
