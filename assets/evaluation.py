@@ -190,7 +190,15 @@ def _calibrations(
             log=context.log.info,
             calibrated=False,
         )
-        _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL))[0])
+        tried, _ = predict(claims=split.claims.head(_TRIAL))
+        tried = tried.filter(parse_status="parsed")
+        if tried.height and not tried["confidence_normalised"].count():
+            raise EvaluationError(
+                f"system '{system.key}' has no confidence to calibrate: none of {tried.height} "
+                "verdicts have token probabilities. Rules and verifiers have no tokens; an "
+                "endpoint must return top log-probabilities; and some methods conclude without a "
+                "model"
+            )
         predicted, _ = predict(claims=split.claims)
         calibration, bins = fit_on_predictions(predicted, split.claims, config.method, split.name)
         path = write_calibration(data_folder.path, system.key, calibration)
@@ -202,17 +210,6 @@ def _calibrations(
         return stage.evaluated(bins, split.claims.height, "ok", page)
 
     return calibrations
-
-
-def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
-    """Refuse a system with verdicts of which none has a confidence."""
-    parsed = trial.filter(parse_status="parsed")
-    if parsed.height and not parsed["confidence_normalised"].count():
-        raise EvaluationError(
-            f"system '{system.key}' has no confidence to calibrate: none of {parsed.height} "
-            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
-            "must return top log-probabilities; and some methods conclude without a model"
-        )
 
 
 def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
@@ -250,8 +247,8 @@ def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
 def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.AssetsDefinition:
     @dg.asset(
         deps=[dg.AssetKey(["scores", name]) for name in names],
-        group_name=_GROUP,
         config_schema={},
+        group_name=_GROUP,
         kinds={"parquet"},
     )
     @locked_asset
@@ -314,7 +311,7 @@ def _runs(
     edited = sorted(cell for cell, status in runs.items() if status == boards.EDITED)
     if edited:
         cells = "; ".join(f"{system} on {name}" for system, name in edited)
-        context.log.warning(f"{board_pages.EDITED} {cells}")
+        context.log.warning(f"{board_pages.NOTES['edited']} {cells}")
     return runs
 
 

@@ -76,7 +76,7 @@ def _attrition(folder: Path, table: str) -> "tuple[pl.DataFrame, Callable[[Forma
         frame = report.drops_by_reason(read_table(folder, "attrition"))
     elif table == "paper":
         wide = read_table(folder, "attrition_wide")
-        frame = against_paper.against_paper(read_table(folder, "attrition"), wide)
+        frame = against_paper.against_paper(wide)
         pages = against_paper.paper_text, partial(against_paper.paper_text, markdown=True)
     elif table == "published":
         frame = report.against_published(read_table(folder, "attrition_wide"))

@@ -229,8 +229,10 @@ class Calibration(Settings):
     def misfit(self, model: str, prompt_hash: str) -> str:
         """Why it must not be applied to this model and prompt; empty where it may."""
         bound = ("model", self.model, model), ("prompt hash", self.prompt_hash, prompt_hash)
-        other = (what for what in bound if what[1] != what[2])
-        return next(("was fitted to {} {}, not {}: fit one for it".format(*o) for o in other), "")
+        for what, own, given in bound:
+            if own != given:
+                return f"was fitted to {what} {own}, not {given}: fit one for it"
+        return ""
 
     def apply(self, confidences: Numbers) -> Numbers:
         """Calibrated confidences of the model and prompt it is valid for, same shape, 0..1.

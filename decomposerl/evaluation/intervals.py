@@ -30,10 +30,11 @@ without a bias correction.
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,15 +89,12 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = None) -> Clusters:
     """Clusters of claims by document; a claim without one is a separate cluster."""
-    if documents is None:
-        first = np.arange(len(labels))
-    else:
-        numbers: dict[Hashable, int] = {}
-        named = (
-            ("row", row) if document is None else ("document", document)
-            for row, document in enumerate(documents)
-        )
-        first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in named), np.int64)
+    numbers: dict[Hashable, int] = {}
+    names: Iterable[Hashable] = range(len(labels))
+    if documents is not None:
+        rows = enumerate(documents)
+        names = [("row", row) if name is None else ("document", name) for row, name in rows]
+    first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in names), np.int64)
     classes = int(labels.max(initial=0)) + 1
     has_label = np.zeros((int(first.max(initial=-1)) + 1, classes), dtype=np.bool_)
     has_label[first, labels] = True
@@ -196,14 +194,10 @@ def _picks(count: int, rng: np.random.Generator, draws: int) -> NDArray[np.int64
     return np.bincount(picks.ravel(), minlength=draws * count).reshape(draws, count)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ShareEstimate:
-    """A share with its bounds.
+class _Estimate(NamedTuple):
+    """A share with its bounds; of each cluster the deviation from it, and its claims."""
 
-    ``spread`` (clusters,) is each cluster's deviation from it, ``sizes`` (clusters,) its claims.
-    """
-
-    estimate: float
+    value: float
     low: float
     high: float
     spread: Numbers
@@ -227,7 +221,10 @@ def metric_interval(
     for share in measure.shares:
         hits, of = (sums[:, list(cells)].sum(axis=1) for cells in (share.hits, share.of))
         part = _share(hits, of, level)
-        parts.append(_as_f1(part) if share.f1 else part)
+        if share.f1:  # the share J transformed to 2J / (1 + J)
+            value, low, high = (2 * j / (1 + j) for j in part[:3])
+            part = part._replace(value=value, low=low, high=high)
+        parts.append(part)
     return _mean(parts)
 
 
@@ -268,25 +265,25 @@ def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequenc
     return mean - below / len(scores), mean + above / len(scores)
 
 
-def _mean(parts: Sequence[_ShareEstimate], least: float = 0.0) -> Bounds:
+def _mean(parts: Sequence[_Estimate], least: float = 0.0) -> Bounds:
     """MOVER over parts on the same clusters."""
-    if any(math.isnan(part.estimate) for part in parts):
+    if any(math.isnan(part.value) for part in parts):
         return math.nan, math.nan
-    correlations = [_correlation(*pair) for pair in combinations(parts, 2)]
-    estimate = sum(part.estimate for part in parts) / len(parts)
-    below = _distance([part.estimate - part.low for part in parts], correlations)
-    above = _distance([part.high - part.estimate for part in parts], correlations)
-    return max(least, estimate - below), min(1.0, estimate + above)
+    value = sum(part.value for part in parts) / len(parts)
+
+    def distance(sides: Sequence[float]) -> float:
+        """The parts' distances to their bounds, added in squares with their correlation."""
+        square = sum(side * side for side in sides)
+        for (one, part), (other, another) in combinations(zip(sides, parts, strict=True), 2):
+            square += 2 * _correlation(part, another) * (one * other)
+        return math.sqrt(max(square, 0.0)) / len(sides)
+
+    below = distance([part.value - part.low for part in parts])
+    above = distance([part.high - part.value for part in parts])
+    return max(least, value - below), min(1.0, value + above)
 
 
-def _distance(sides: Sequence[float], correlations: Sequence[float]) -> float:
-    pairs = zip(combinations(sides, 2), correlations, strict=True)
-    mixed = sum(2 * correlation * (one * other) for (one, other), correlation in pairs)
-    square = sum(side * side for side in sides) + mixed
-    return math.sqrt(max(square, 0.0)) / len(sides)
-
-
-def _correlation(one: _ShareEstimate, other: _ShareEstimate) -> float:
+def _correlation(one: _Estimate, other: _Estimate) -> float:
     """The correlation of two shares over clusters; of their sizes where a share does not vary."""
     pair = one.spread, other.spread
     if not (pair[0].any() and pair[1].any()):
@@ -295,20 +292,20 @@ def _correlation(one: _ShareEstimate, other: _ShareEstimate) -> float:
     return float(pair[0] @ pair[1]) / norms if norms else 0.0
 
 
-def _share(hits: Numbers, of: Numbers, level: float) -> _ShareEstimate:
+def _share(hits: Numbers, of: Numbers, level: float) -> _Estimate:
     """Wilson's interval of a share over clusters; [0, 1] without a claim."""
     total = of.sum()
     if not total:
-        return _ShareEstimate(0.0, 0.0, 1.0, hits, of)
+        return _Estimate(0.0, 0.0, 1.0, hits, of)
     p = float(hits.sum() / total)
     spread = hits - p * of
     size, z = _effective(spread, of, p * (1 - p), level)
     middle = (p + z * z / (2 * size)) / (1 + z * z / size)
     half = z / (1 + z * z / size) * math.sqrt(p * (1 - p) / size + z * z / (4 * size * size))
-    return _ShareEstimate(p, min(p, middle - half), max(p, middle + half), spread, of)
+    return _Estimate(p, min(p, middle - half), max(p, middle + half), spread, of)
 
 
-def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _ShareEstimate:
+def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _Estimate:
     """Bonett and Price's interval of a paired difference of shares over clusters."""
     total = of.sum()
     ups, downs = float(better.sum() / total), float(worse.sum() / total)
@@ -319,7 +316,7 @@ def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _Shar
     middle = ups - downs
     half = z * math.sqrt((ups + downs - middle * middle) / (size + 2))
     low, high = max(-1.0, middle - half), min(1.0, middle + half)
-    return _ShareEstimate(difference, min(difference, low), max(difference, high), spread, of)
+    return _Estimate(difference, min(difference, low), max(difference, high), spread, of)
 
 
 def _effective(spread: Numbers, of: Numbers, variance: float, level: float) -> tuple[float, float]:
@@ -337,12 +334,6 @@ def _effective(spread: Numbers, of: Numbers, variance: float, level: float) -> t
         linearized = count / (count - 1) * float((spread * spread).sum()) / total
         effect = min(max(linearized / variance, 1.0), identical)
     return total / effect, _quantile(level, count - 1)
-
-
-def _as_f1(part: _ShareEstimate) -> _ShareEstimate:
-    """The share J transformed to 2J / (1 + J)."""
-    estimate, low, high = (2 * j / (1 + j) for j in (part.estimate, part.low, part.high))
-    return _ShareEstimate(estimate, low, high, part.spread, part.sizes)
 
 
 @lru_cache(maxsize=256)

@@ -177,11 +177,8 @@ def _rows(systems: Sequence[System], ran: Collection[str]) -> Iterator[_Row]:
 def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
     """The systems that may be a row of the paper: one per protocol, as the paper names none."""
     key = published.method, published.model
-    return [
-        system
-        for system in systems
-        if system.entry is None and (system.method, system.model.key) == key
-    ]
+    of_catalogue = (system for system in systems if system.entry is None)
+    return [system for system in of_catalogue if (system.method, system.model.key) == key]
 
 
 def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:

@@ -8,10 +8,10 @@ A missing verdict counts as wrong. An undefined metric (a label without claims) 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,28 +32,17 @@ AS_REFUTED = "balanced_accuracy_as_refuted"
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Claims in the cells ``hits`` among those in ``of``, numbered as in ``indicators``.
 
     With ``f1`` it is 2J / (1 + J) of that share J. ``empty`` is its value where ``of`` has no
     claim.
     """
 
-    hits: frozenset[int]
-    of: frozenset[int]
+    hits: tuple[int, ...]
+    of: tuple[int, ...]
     f1: bool = False
     empty: float = math.nan
-
-    def value(self, cells: Counts) -> Numbers:
-        """The share in flattened tables, shape (..., k (k + 1))."""
-        # Counts are whole numbers: their sums are exact in whatever order a set has.
-        hits, of = (cells[..., list(part)].sum(axis=-1) for part in (self.hits, self.of))
-        if self.f1:
-            hits, of = 2 * hits, of + hits
-        value: Numbers = np.full(np.shape(of), self.empty)
-        np.divide(hits, of, out=value, where=np.asarray(of) != 0)
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +54,14 @@ class CountMetric:
     def __call__(self, table: Counts) -> Numbers:
         """The metric of each table, shape (...)."""
         cells = table.reshape(*table.shape[:-2], -1)
-        mean: Numbers = np.mean([share.value(cells) for share in self.shares], axis=0)
+        values = []
+        for share in self.shares:
+            hits, of = (cells[..., list(part)].sum(axis=-1) for part in (share.hits, share.of))
+            if share.f1:
+                hits, of = 2 * hits, of + hits
+            value = np.full(np.shape(of), share.empty)
+            values.append(np.divide(hits, of, out=value, where=np.asarray(of) != 0))
+        mean: Numbers = np.mean(values, axis=0)
         return mean
 
 
@@ -113,47 +109,38 @@ def macro_f1(table: Counts) -> Numbers:
 def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
     """The metrics of verdicts by their names in ``SCORES``; ``balanced_accuracy`` is the paper's.
 
-    Those of more classes end with those of each further label.
+    Those of more classes end with those of each further label. A precision is 0 where no claim got
+    the verdict.
     """
     cells = np.arange(classes * (classes + 1)).reshape(classes, -1)
-    shares = [_shares_of(cells, label) for label in range(classes)]
-    recalls = [of_label["recall"] for of_label in shares]
-    hit, row = recalls[REFUTED].hits, recalls[REFUTED].of
-    lenient = [recalls[SUPPORTED], Share(hit | {int(cells[REFUTED, -1])}, row), *recalls[2:]]
-
-    def single(labels: Iterable[int]) -> dict[str, list[Share]]:
-        return {
-            f"{kind}_{class_name(label)}": [shares[label][kind]]
-            for kind in ("recall", "precision", "f1")
-            for label in labels
-        }
-
+    hits = [(int(cells[label, label]),) for label in range(classes)]
+    rows = [tuple(cells[label].tolist()) for label in range(classes)]
+    columns = [tuple(cells[:, label].tolist()) for label in range(classes)]
+    recalls = [Share(hit, row) for hit, row in zip(hits, rows, strict=True)]
+    precisions = [Share(hit, column, empty=0.0) for hit, column in zip(hits, columns, strict=True)]
+    either = [tuple({*row, *column}) for row, column in zip(rows, columns, strict=True)]
+    f1s = [Share(hit, of, f1=True) for hit, of in zip(hits, either, strict=True)]
+    lenient = Share((*hits[REFUTED], rows[REFUTED][-1]), rows[REFUTED])
+    kinds = {"recall": recalls, "precision": precisions, "f1": f1s}
+    first, further = (
+        {f"{kind}_{class_name(n)}": (shares[n],) for kind, shares in kinds.items() for n in labels}
+        for labels in (range(len(LABELS)), range(len(LABELS), classes))
+    )
     metrics = {
-        "balanced_accuracy": recalls,
-        AS_REFUTED: lenient,
-        **single((SUPPORTED, REFUTED)),
-        "macro_f1": [of_label["f1"] for of_label in shares],
-        "accuracy": [Share(frozenset(cells.diagonal().tolist()), frozenset(range(cells.size)))],
-        **single(range(len(LABELS), classes)),
+        "balanced_accuracy": tuple(recalls),
+        AS_REFUTED: (recalls[SUPPORTED], lenient, *recalls[2:]),
+        **first,
+        "macro_f1": tuple(f1s),
+        "accuracy": (Share(tuple(cells.diagonal().tolist()), tuple(range(cells.size))),),
+        **further,
     }
-    return {name: CountMetric(tuple(parts)) for name, parts in metrics.items()}
+    return {name: CountMetric(shares) for name, shares in metrics.items()}
 
 
 def class_name(label: int) -> str:
     """How the names of metrics call a label; those beyond the third are numbered."""
     names = ("supported", "refuted", "not_enough_info")
     return names[label] if label < len(names) else str(label)
-
-
-def _shares_of(cells: Codes, label: int) -> Mapping[str, Share]:
-    """The shares of one label; a precision is 0 where no claim got the verdict."""
-    hit, row = frozenset([int(cells[label, label])]), frozenset(cells[label].tolist())
-    column = frozenset(cells[:, label].tolist())
-    return {
-        "recall": Share(hit, row),
-        "precision": Share(hit, column, empty=0.0),
-        "f1": Share(hit, row | column, f1=True),
-    }
 
 
 COUNT_METRICS = count_metrics()

@@ -4,7 +4,8 @@ Scores are balanced accuracy in percent, as printed. Each row names its line in 
 source. ``method`` and ``model`` of a row of Tables 1 and 2 are keys of ``evaluation.systems``; the
 paper does not say which protocol a row was measured with. ``ABLATIONS`` are the trained runs of its
 other tables. A printed mean is the mean of its row, rounded to one decimal, but for those in
-``UNEQUAL_MEANS``. The rows of the selectors are in ``funnel.selector_comparison``.
+``unequal_means`` of the file, which also names where the paper contradicts itself. The rows of the
+selectors are in ``funnel.selector_comparison``.
 """
 
 import tomllib
@@ -69,35 +70,28 @@ def _scores(columns: Sequence[str], printed: str) -> Mapping[str, float]:
     return dict(zip(columns, map(float, printed.split()), strict=True))
 
 
-_DATA: Mapping[str, Any] = tomllib.loads(
+DATA: Mapping[str, Any] = tomllib.loads(
     files(__package__).joinpath("published.toml").read_text("utf-8")
 )
-TABLE_TITLES = {int(number): table["title"] for number, table in _DATA["tables"].items()}
+"""All of the file."""
+TABLE_TITLES = {int(number): table["title"] for number, table in DATA["tables"].items()}
 PUBLISHED = tuple(
     PublishedRow(int(number), line, family, title, method, model, _scores(COLUMNS, printed))
-    for number, table in _DATA["tables"].items()
+    for number, table in DATA["tables"].items()
     for line, family, title, method, model, printed in table["rows"]
 )
 """Both tables, in the order of their lines."""
-CARDS: Mapping[str, Mapping[str, Any]] = _DATA["cards"]
+CARDS: Mapping[str, Mapping[str, Any]] = DATA["cards"]
 """Weights that the authors published, by the family of their rows: ``model``, ``row`` (method and
 model of their row of table 1), and ``scores``, those of the model's card that it has."""
 ABLATIONS = tuple(
     AblationRow(name, study["section"], line, title, recipe, _scores(columns, printed))
-    for name, study in _DATA["studies"].items()
+    for name, study in DATA["studies"].items()
     for columns in [study.get("columns", COLUMNS)]
     for line, title, recipe, printed in study["rows"]
 )
 """The paper's runs by ablation, in the order of its sections."""
-UNEQUAL_MEANS: Mapping[tuple[str, str, str], float] = {
-    (row["study"], row["recipe"], row["column"]): row["mean"] for row in _DATA["unequal_means"]
-}
-"""Printed means that their row does not have: study, recipe, column to the row's mean."""
-CONTRADICTIONS: tuple[tuple[str, str, str], ...] = tuple(
-    (row["section"], row["printed"], row["figures"]) for row in _DATA["contradictions"]
-)
-"""Where the ablations contradict themselves: section, what is printed, what the figures give."""
-TEST_SET_SIZES = {name: PublishedTestSet(**size) for name, size in _DATA["test_sets"].items()}
+TEST_SET_SIZES = {name: PublishedTestSet(**size) for name, size in DATA["test_sets"].items()}
 """By the catalogue's name, for test sets whose counts are public. A corpus with other counts is
 another split or release, and its scores are not comparable with published ones."""
 

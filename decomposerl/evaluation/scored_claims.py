@@ -119,7 +119,8 @@ def without_dropped(predictions: pl.DataFrame) -> pl.DataFrame:
 def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
     """The labelled claims, each with its prediction, in the order of the claims.
 
-    ``document`` names the evidence that claims share.
+    ``document`` names the evidence that claims share, ``evidence_words`` the band of its length:
+    ``0-199`` to ``4000+``. ``states_rating`` is ``yes`` or ``no`` for ClaimDecomp, else null.
 
     Raises:
         EvaluationError: claims and predictions do not match, or predictions are of several systems.
@@ -135,14 +136,20 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
         if len(ids):
             shown = ", ".join(ids.head(_SHOWN))
             raise EvaluationError(f"{len(ids):,} {what}: {shown}{', …' * (len(ids) > _SHOWN)}")
+    edges = [0, *WORD_BANDS]
+    bands = [f"{a}-{b - 1}" for a, b in pairwise(edges)] + [f"{edges[-1]}+"]
+    words = pl.col("evidence").str.count_matches(r"\S+")
+    rated = pl.when(pl.col("source") == _RATED).then("evidence")
     about = labelled.select(
         "claim_id",
         "label",
         "subset",
         "source",
         hops=pl.col("num_hops").cast(pl.String),
-        evidence_words=_word_band(),
-        states_rating=_states_rating(),
+        evidence_words=words.cut(WORD_BANDS, labels=bands, left_closed=True).cast(pl.String),
+        states_rating=rated.map_elements(
+            lambda text: "yes" if any(map(_RATING.search, sentences(text))) else "no", pl.String
+        ),
         document=SHARED_EVIDENCE,
     )
     return about.join(with_basis(predictions), on="claim_id", how="left", maintain_order="left")
@@ -154,22 +161,3 @@ def slices(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
         if frame[name].n_unique() > 1:
             for (value,), rows in frame.drop_nulls(name).group_by(name, maintain_order=True):
                 yield name, str(value), rows
-
-
-def _word_band() -> pl.Expr:
-    """The band of evidence length: ``0-199`` to ``4000+``, null without evidence."""
-    words = pl.col("evidence").str.count_matches(r"\S+")
-    edges = [0, *WORD_BANDS]
-    names = [f"{a}-{b - 1}" for a, b in pairwise(edges)] + [f"{edges[-1]}+"]
-    return words.cut(WORD_BANDS, labels=names, left_closed=True).cast(pl.String)
-
-
-def _states_rating() -> pl.Expr:
-    """``yes`` or ``no`` for ClaimDecomp, null for other sources."""
-    rated = pl.when(pl.col("source") == _RATED).then("evidence")
-    return rated.map_elements(lambda text: "yes" if states_rating(text) else "no", pl.String)
-
-
-def states_rating(evidence: str) -> bool:
-    """Whether a sentence of the evidence states a rating."""
-    return any(_RATING.search(sentence) for sentence in sentences(evidence))

@@ -63,7 +63,14 @@ def choose_threshold(
     known = np.unique(scores[~np.isnan(scores)])
     if not len(known) or len(np.unique(labels)) < 2:  # noqa: PLR2004 - both labels
         raise EvaluationError("a threshold needs claims of both labels and scores to be chosen by")
-    values = _candidates(known, candidates)
+    if candidates == "scores":
+        values = known
+    elif candidates == "hundredths":
+        # Exactly the numbers of numpy.arange(0, 1, 0.01), which others use.
+        values = np.arange(100, dtype=np.float64) * 0.01
+    else:
+        middles = known[:-1] / 2 + known[1:] / 2  # halves first: the sum may overflow
+        values = np.concatenate([[_beyond(known[0], -1.0)], middles, [_beyond(known[-1], 1.0)]])
     tables = np.zeros((len(values), 2, 3), dtype=np.int64)
     for label in (SUPPORTED, REFUTED):
         own = scores[labels == label]
@@ -75,17 +82,6 @@ def choose_threshold(
     metric = COUNT_METRICS["f1_supported" if by == "f1" else by](tables)
     best = int(np.argmax(metric))
     return Threshold(float(values[best]), inclusive), float(metric[best])
-
-
-def _candidates(scores: Numbers, candidates: Candidates) -> Numbers:
-    """Thresholds to try, in rising order; ``scores`` are distinct and sorted."""
-    if candidates == "scores":
-        return scores
-    if candidates == "hundredths":
-        # Exactly the numbers of numpy.arange(0, 1, 0.01), which others use.
-        return np.arange(100, dtype=np.float64) * 0.01
-    middles = scores[:-1] / 2 + scores[1:] / 2  # halves first: the sum may overflow
-    return np.concatenate([[_beyond(scores[0], -1.0)], middles, [_beyond(scores[-1], 1.0)]])
 
 
 def _beyond(score: float, step: float) -> float:

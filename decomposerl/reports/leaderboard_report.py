@@ -4,16 +4,18 @@ Every row of the leaderboard names its engine by a number with the name below. T
 are always marked as such and apart from ours. An empty cell is a dash.
 """
 
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.resources import files
 from textwrap import fill
 from typing import Any
 
 import polars as pl
 
 from decomposerl.claims.doubtful import WITHOUT
-from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
+    EDITED,
     FURTHER,
     ONE_LABEL,
     OTHERS,
@@ -27,34 +29,13 @@ from decomposerl.reports.tables import frame_text, markdown_table, one_line
 from decomposerl.schemas import BASES
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
-NOTE = (
-    "Balanced accuracy in percent with its 95 % interval: ± half of it, or [both bounds] where "
-    "they are not equally far; n: the claims. 'paper' is the paper's own figure, measured by its "
-    "authors. * a short run, or scored on fewer claims than others: below them, not ranked. – not "
-    "run."
+NOTES: Mapping[str, str] = tomllib.loads(
+    files(__package__).joinpath("leaderboard_notes.toml").read_text("utf-8")
 )
-SEEDS_NOTE = (
-    "A mean over seeds has in parentheses the least and the greatest score of its runs: the spread "
-    "of training, not of the claims."
-)
-BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
-DOUBTFUL = "Claims left without those whose label is doubtful:"
-NO_BALANCE = "All claims have one label, so no balanced accuracy (scores/ has accuracy and recall):"
-BASIS = (
-    'What verdicts rest on: no answer but "I don\'t know" (silent), some or all answers. The share '
-    "of silent verdicts, and of right ones of each kind, over all test sets, in percent."
-)
-EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
-_NOTHING = "nothing was scored yet"
 _NONE = "–"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["System", "Protocol", "Engine"]
 _BASIS_HEAD = ["System", "verdicts", "silent", *(f"right, {basis}" for basis in BASES)]
-_DIFFERENCES = (
-    "Balanced accuracy of the system minus the other's, points of percent, with its 95 % interval. "
-    "p is below 0.05 where it excludes 0; Holm's correction is over all pairs of the test set or "
-    "mean. * a short run is in it: no p-value."
-)
 _Row = Mapping[str, Any]
 
 
@@ -77,7 +58,7 @@ def leaderboard_page(
     wide = wide if everything else wide.filter(pl.col("engine").is_not_null())
     about_cells = _cells_note(board, titles)
     if wide.is_empty():
-        return "\n\n".join(filter(None, [_NOTHING, about_cells]))
+        return "\n\n".join(filter(None, [NOTES["nothing"], about_cells]))
     # Engines' names are too long for a row.
     distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
     engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
@@ -100,7 +81,7 @@ def leaderboard_page(
             header, *block = [[line[at] for at in (*range(len(_HEAD)), *group)] for line in lines]
             pages.append(table_of(header, block))
     if rests := _basis_rows(board):
-        pages += [filled(BASIS), table_of(_BASIS_HEAD, rests)]
+        pages += [filled(NOTES["basis"]), table_of(_BASIS_HEAD, rests)]
     if markdown:
         pages.append(
             markdown_table(["", "Engine"], [(mark, name) for name, mark in engines.items()])
@@ -108,8 +89,8 @@ def leaderboard_page(
     elif engines:
         marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
         pages.append("\n".join(["engines", *marks]))
-    seeds = SEEDS_NOTE if (wide["seeds"] > 1).any() else ""
-    notes = [NOTE, seeds, own_prompt_note(" ".join(engines)), about_cells]
+    seeds = NOTES["seeds"] if (wide["seeds"] > 1).any() else ""
+    notes = [NOTES["cells"], seeds, own_prompt_note(" ".join(engines)), about_cells]
     return "\n\n".join([*pages, filled(" ".join(filter(None, notes)))])
 
 
@@ -189,12 +170,12 @@ def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
         if (base := name.removesuffix(WITHOUT)) != name and most[name]
     ]
     notes = {
-        BEYOND: [f"{cell} {count:,}" for cell, count in beyond.iter_rows()],
-        DOUBTFUL: doubtful,
-        NO_BALANCE: [f"{cell}, {count:,} claims" for cell, count in one_label.iter_rows()],
-        EDITED: cells.filter(status=EDITED_STATUS)["cell"].to_list(),
+        "beyond": [f"{cell} {count:,}" for cell, count in beyond.iter_rows()],
+        "doubtful": doubtful,
+        "one_label": [f"{cell}, {count:,} claims" for cell, count in one_label.iter_rows()],
+        "edited": cells.filter(status=EDITED)["cell"].to_list(),
     }
-    return " ".join(f"{note} {'; '.join(cells)}." for note, cells in notes.items() if cells)
+    return " ".join(f"{NOTES[note]} {'; '.join(cells)}." for note, cells in notes.items() if cells)
 
 
 def _that_fit(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[list[int]]:
@@ -235,7 +216,7 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     ]
     headers = ["test set", "system", "other", "difference", "p", "p (Holm)", "claims"]
     counted = f"{comparison.height:,} comparisons; the {len(rows)} clearest:"
-    return f"{_DIFFERENCES} {counted}\n\n{markdown_table(headers, rows)}"
+    return f"{NOTES['differences']} {counted}\n\n{markdown_table(headers, rows)}"
 
 
 def _p_text(p: float | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from textwrap import fill
@@ -66,26 +67,21 @@ def with_sample_note(
     These are the test sets of the bundled sample with scores, and those with three labels.
     """
     scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
-    for why, holds in ((_SAMPLE, _of_the_sample), (_THREE, _has_three_labels)):
-        names = [titles.get(name, name) for name in scored if holds(folder, f"benchmark/{name}")]
+    of_sample, of_three = [], []
+    for name in scored:
+        key, title = f"benchmark/{name}", titles.get(name, name)
+        with suppress(FileNotFoundError):  # a mean has no record
+            if json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED:
+                of_sample.append(title)
+        if folder.exists(key):
+            claims = folder.read(key, ["claim_id", "label", "evidence"])
+            if classes_of(evaluation_subset(claims).claims["label"]) > len(schemas.LABELS):
+                of_three.append(title)
+    for why, names in ((_SAMPLE, of_sample), (_THREE, of_three)):
         if names:
             note = f"{why} {', '.join(names)}."
             page += "\n\n" + fill(note, _WIDTH, break_on_hyphens=False)
     return page
-
-
-def _of_the_sample(folder: DataFolder, key: str) -> bool:
-    try:
-        return bool(json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED)
-    except FileNotFoundError:  # a mean
-        return False
-
-
-def _has_three_labels(folder: DataFolder, key: str) -> bool:
-    if not folder.exists(key):  # a mean
-        return False
-    usable = evaluation_subset(folder.read(key, ["claim_id", "label", "evidence"])).claims
-    return classes_of(usable["label"]) > len(schemas.LABELS)
 
 
 def subset_status(subset: EvaluationSubset) -> str:

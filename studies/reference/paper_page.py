@@ -6,12 +6,11 @@ from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.evaluation.published import (
     ABLATIONS,
     COLUMNS,
-    CONTRADICTIONS,
+    DATA,
     MEAN_IN,
     MEAN_OUT,
     PUBLISHED,
     TABLE_TITLES,
-    UNEQUAL_MEANS,
     AblationRow,
 )
 from decomposerl.training.studies import STUDIES
@@ -62,8 +61,10 @@ def _cells(scores: Mapping[str, float]) -> list[str]:
 def _off() -> Iterator[str]:
     yield "## Where the ablations contradict themselves"
     unequal = ", ".join(
-        f"{code(recipe)} ({_HEADS[mean].lower()}: {value:.1f})"
-        for (_, recipe, mean), value in UNEQUAL_MEANS.items()
+        f"{code(row['recipe'])} ({_HEADS[row['column']].lower()}: {row['mean']:.1f})"
+        for row in DATA["unequal_means"]
     )
     yield f"Every printed mean is that of its row, but for {unequal}."
-    yield table(("Section", "Printed", "The figures give"), CONTRADICTIONS)
+    yield table(
+        ("Section", "Printed", "The figures give"), map(dict.values, DATA["contradictions"])
+    )

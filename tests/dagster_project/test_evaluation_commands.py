@@ -23,9 +23,8 @@ from dagster_project.environment import read_settings
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
-from decomposerl.evaluation.published import TABLE_TITLES, TEST_SET_SIZES
+from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.reports import cost
 from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
@@ -119,24 +118,15 @@ def test_rows_of_the_bundled_sample_say_so(data: Path):
 
 
 def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
-    """In a terminal and in Markdown, each block with every row's head."""
+    """Each block has every row's head, and each column is in one of them."""
     for width in (60, 100, 1_000):
         text = leaderboard_page(board(), {"fever": "FEVER"}, width=width)
         table = text.split(TABLE_TITLES[2])[0].splitlines()
         assert width >= max(map(len, table))
         headers = [line for line in table if line.startswith("System")]
-        rows = [line for line in table if line.startswith("Simple ")]
-        shown = [word for line in headers[: len(rows)] for word in line.split()]
-        assert len(rows) == shown.count("System") == shown.count("Engine")
-        assert ["FEVER"] == [word for word in shown if word == "FEVER"]
-        assert (width == 1_000) == (len(rows) == 1)
-
-    def heads(width: int | None) -> list[str]:
-        page = leaderboard_page(board(), {"fever": "FEVER"}, markdown=True, width=width)
-        lines = [line for line in page.splitlines() if line.startswith("| System")]
-        return [cell for line in lines for cell in line.strip("| ").split(" | ")[3:]]
-
-    assert heads(None) == heads(70)
+        assert len(headers) == sum(line.startswith("Simple ") for line in table)
+        assert 1 == sum("FEVER" in line.split() for line in headers)
+        assert (width == 1_000) == (len(headers) == 1)
 
 
 def test_markdown_is_laid_out_as_the_text_is():
@@ -315,55 +305,10 @@ def test_the_rows_of_the_tables_are_filled_in_order_on_one_card(
     assert {200} == {one["status"] for one in requests_of(tmp_path)}
 
 
-PAGES = ("how-to/costs.md", "results/baselines.md", "reference/prompts.md")
-COSTS, BASELINES, PROMPTS = ((ROOT / "docs" / name).read_text("utf-8") for name in PAGES)
-REPLY, LONG_REPLY = 40, 300
-SINGLE_CALLS, OWN_POLICIES = 8, 2
-
-
-def calls_a_claim() -> dict[str, float]:
-    """By system, the mean that the study of baselines counted."""
-    table = BASELINES.split("| Step by step | Calls per claim | Mean |")[1].split("<!--")[0]
-    cost_rows = re.findall(r"^\| (\w[^|]*?) \| .* \| ([\d.]+) \|$", table, re.MULTILINE)
-    return {name: float(mean) for name, mean in cost_rows}
-
-
-def tokens(section: str) -> int:
-    """Of a section of Self-Ask's prompt."""
-    return int(re.findall(rf"`self_ask` `{section}` \|.*\| (\d+) \|", PROMPTS)[0])
-
-
-def cost_rows() -> list[tuple[str, ...]]:
-    """Calls per claim, calls, prompt tokens and dollars of each row."""
-    counted = calls_a_claim()
-    assert 11 == len(counted)
-    price, text = PRICES["gpt-4.1-mini"], cost.PAPER.claim_tokens + cost.PAPER.evidence_tokens
-    steps = text + (tokens("transcript") + tokens("answer")) / 2
-    paid = ((counted["Self-Ask"], steps, REPLY), (1.0, text + tokens("single_call"), LONG_REPLY))
-    found = []
-    for each, prompt, reply in paid:
-        calls = cost.BENCHMARK_CLAIMS * each
-        dollars = price.dollars(calls * prompt, calls * reply)
-        amount = f"{calls * prompt / cost.PER_PRICE:,.0f} M"
-        found.append((f"{each:g}", f"{calls:,.0f}", amount, f"{dollars:,.0f}"))
-    whole = sum(counted.values()) + SINGLE_CALLS + OWN_POLICIES
-    calls = cost.BENCHMARK_CLAIMS * whole
-    amount = f"≥ {calls * text / cost.PER_PRICE:,.0f} M"
-    return [*found, (f"{whole:g}", f"{calls:,.0f}", amount, "")]
-
-
-def test_the_table_is_calculated_from_what_the_page_names(tmp_path: Path):
-    """Claims, calls, prompts and prices give each cell; the ceiling keeps the model's prices."""
-    section = COSTS.split("## Evaluation\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    printed = [tuple(cell.strip() for cell in line.split("|")[2:-1]) for line in lines]
-    assert cost_rows() == printed
-    assert f"{cost.BENCHMARK_CLAIMS:,} test claims" in section
-    assert f"{sum(one.rows for one in TEST_SET_SIZES.values()):,} in the four" in section
-    dollars = sum(float(row[-1]) for row in printed[:2])
-    tables = (ROOT / "docs/how-to/paper-tables.md").read_text("utf-8")
-    assert f"about {round(dollars, -1):.0f} dollars" in tables
-    (block,) = re.findall(r"```yaml\n(.*?)```", COSTS, re.DOTALL)
+def test_the_ceiling_that_the_page_sets_keeps_the_models_prices(tmp_path: Path):
+    """A limit in dollars in a run's configuration; the prices stay those of the profile."""
+    costs = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", costs, re.DOTALL)
     given = yaml.safe_load(block)["resources"]["evaluation_model"]
     env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
     made = resources_for(read_settings(env))["evaluation_model"]

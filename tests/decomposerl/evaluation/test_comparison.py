@@ -189,22 +189,6 @@ def test_one_label_alone_gives_no_row():
     assert 0 == compare_systems({"toy": one}, {"toy": both}).height
 
 
-def test_a_difference_is_found_with_its_interval():
-    """The better system has a positive difference; swapping the two turns every sign."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 2, 800)
-    good = np.where(rng.random(800) < 0.85, labels, 1 - labels)
-    poor = np.where(rng.random(800) < 0.70, labels, 2)
-    clusters = clusters_of(labels)
-    outcome, back = compare(labels, good, poor, clusters), compare(labels, poor, good, clusters)
-    low, high = outcome.bounds
-    assert 0.05 < low < outcome.difference < high < 0.25
-    assert 0 < outcome.p < 1e-6
-    assert (-high, -low) == pytest.approx(back.bounds)
-    assert -outcome.difference == pytest.approx(back.difference)
-    assert outcome.p == pytest.approx(back.p)
-
-
 def test_under_no_difference_p_values_are_spread_out():
     """Two systems that are equally good: about one test in ten falls below 0.1."""
     rng = np.random.default_rng(7)
@@ -275,21 +259,6 @@ def test_holm_only_raises_and_keeps_the_order(values: list[float], shuffler: obj
     assert [found[index] for index in moved] == pytest.approx(again)
 
 
-@LAW
-@given(st.lists(st.lists(both_said, min_size=30, max_size=40), min_size=2, max_size=4))
-def test_no_row_is_significant_whose_interval_holds_zero(tables: list[list[tuple[int, int, int]]]):
-    """After the correction, too, of any systems on any claims."""
-    words = [S, R, None]
-    systems = {
-        f"{number}{side}": said(TOY, [words[row[side]] for row in table])
-        for number, table in enumerate(tables)
-        for side in (1, 2)
-    }
-    frame = compared(**systems)
-    wrong = pl.col("p_holm") < 0.05, pl.col("low") <= 0, pl.col("high") >= 0
-    assert frame.filter(*wrong).is_empty()
-
-
 def test_an_interval_that_never_excludes_zero_has_p_one():
     """Undefined bounds, too; one that always does has a p near 0, but not 0."""
     assert {1.0} == {inverted_p(lambda _, low=low: (low, 1.0)) for low in (-1.0, float("nan"))}
@@ -355,21 +324,6 @@ def test_it_holds_unused_claims_of_both_labels(
     longer = dev_split(silver.reverse(), [used], count + 3, seed)
     assert ids == longer.claims["claim_id"].to_list()[: len(ids)]
     assert split.claims.columns == silver.columns
-
-
-def test_its_name_says_which_claims_they_are():
-    """Another seed draws others; the name tells sizes, seed and a digest of the ids."""
-    silver = pool([S, R] * 20)
-    one, other = (dev_split(silver, [], 10, seed) for seed in (42, 43))
-    assert set(one.claims["claim_id"]) != set(other.claims["claim_id"])
-    assert one.name.startswith("10 of 40 unused claims of silver_decomposed (40), seed 42, claims ")
-    assert one.name.split()[-1] != other.name.split()[-1]
-
-
-def test_claims_without_evidence_are_none():
-    """There is nothing to verify."""
-    silver = pool([S, R]).with_columns(evidence=pl.Series([" ", "It is so."]))
-    assert [R] == dev_split(silver, [], 5, 42).claims["label"].to_list()
 
 
 def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):

@@ -3,7 +3,6 @@
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -21,19 +20,16 @@ from decomposerl.evaluation.leaderboard import (
 from decomposerl.evaluation.published import (
     ABLATIONS,
     COLUMNS,
-    CONTRADICTIONS,
+    DATA,
     IN_DOMAIN,
     MEAN_IN,
-    MEAN_OUT,
     MEANS,
     OUT_OF_DOMAIN,
     PUBLISHED,
     TEST_SET_SIZES,
-    UNEQUAL_MEANS,
     AblationRow,
     PublishedRow,
     ablation_of,
-    domain_means,
 )
 from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.training.experiments import EXPERIMENTS, RECIPES
@@ -203,20 +199,6 @@ def test_one_seed_alone_is_as_without_seeds():
     assert cell(further, MAIN, "fever", 1)["score"] is None
 
 
-def test_seeds_of_a_policy_that_is_no_row_of_the_paper():
-    """They follow each other among the further systems; none of a recipe that did not run."""
-    names = SEEDS
-    shown = board(*(score(name, "fever", 50.0 + i) for i, name in enumerate(names[1:])))
-    assert [
-        (names[1], "DecomposeRL @ tiny, seed 1", 1),
-        (names[2], "DecomposeRL @ tiny, seed 2", 1),
-        ("decomposerl-tiny-mean", "DecomposeRL @ tiny, mean of 2 seeds", 2),
-    ] == seeds_of(shown, 0, "tiny")
-    assert shown.filter(table=0)["paper"].null_count() == shown.filter(table=0).height
-    all_three = board(*(score(name, "fever", 50.0) for name in names))
-    assert names == [row[0] for row in seeds_of(all_three, 0, "tiny")][:3]
-
-
 def test_a_short_run_of_one_seed_shows_in_the_mean():
     """Its status is limited, as that of every mean over a limited cell."""
     rows = (score(MAIN, "fever", 70.0), score(FIRST, "fever", 72.0))
@@ -270,7 +252,7 @@ def rounded_mean(row: PublishedRow | AblationRow, names: tuple[str, ...]) -> Dec
 
 
 def test_printed_means_are_those_of_their_rows_but_for_the_named_one():
-    """A figure copied wrongly would move its row's mean; ``UNEQUAL_MEANS`` are the paper's own."""
+    """A figure copied wrongly would move its row's mean; ``unequal_means`` are the paper's own."""
     off = {}
     for row in (*PUBLISHED, *ABLATIONS):
         name = (row.study, row.recipe) if isinstance(row, AblationRow) else (row.table, row.title)
@@ -278,7 +260,11 @@ def test_printed_means_are_those_of_their_rows_but_for_the_named_one():
             whole = row.scores.keys() >= {mean, *names}
             if whole and rounded_mean(row, names) != Decimal(str(row.scores[mean])):
                 off[*name, mean] = float(rounded_mean(row, names))
-    assert off == UNEQUAL_MEANS == {("rewards", "no_joint", MEAN_IN): 85.7}
+    assert {("rewards", "no_joint", MEAN_IN): 85.7} == off
+    names = ("study", "recipe", "column", "mean")
+    assert [(*row, off[row]) for row in off] == [
+        tuple(row[name] for name in names) for row in DATA["unequal_means"]
+    ]
     assert 11 == sum(row.scores.keys() == set(COLUMNS) for row in ABLATIONS)
     assert all(row.scores.keys() == set(COLUMNS) for row in PUBLISHED)
 
@@ -328,40 +314,3 @@ def test_the_page_on_the_tables_has_the_commands_of_each_row():
     text = " ".join(page.split())
     sizes = [f"{titles[name]} {one.rows:,}" for name, one in TEST_SET_SIZES.items()]
     assert [] == [size for size in sizes if size not in text]
-
-
-def test_the_papers_differences_follow_from_the_rows():
-    """Table 3, G.2, G.6 and G.7 print them; the mean out of domain is that of its two sets."""
-    rewards = {name: domain_means(row) for name, row in ablation_of("rewards").items()}
-    full = rewards.pop("paper_7b")
-    moved = {name: tuple(np.round(np.subtract(means, full), 1)) for name, means in rewards.items()}
-    assert {
-        "no_necessity": (-0.1, -4.8),
-        "no_coverage": (-0.1, -3.9),
-        "no_diversity": (-0.6, -3.2),
-        "no_joint": (-0.7, -2.0),
-        "no_question_count": (-0.1, -1.7),
-    } == moved
-    for study, other, moved in (
-        ("sampling", "random_sampling", (-1.5, -4.3, 0.4)),
-        ("judge", "tiny_judge", (-0.5, -1.5, -0.6)),
-        ("epochs", "one_epoch", (-0.1, -3.9, -4.8)),
-    ):
-        first, second = (ablation_of(study)[name].scores for name in ("paper_7b", other))
-        names = (MEAN_IN, *OUT_OF_DOMAIN)
-        assert moved == tuple(round(second[name] - first[name], 1) for name in names)
-        whole = domain_means(ablation_of(study)["paper_7b"])
-        assert pytest.approx((86.3, 69.75)) == whole
-
-
-def test_the_contradictions_that_are_named_are_in_the_figures():
-    """Each statement of the paper and what its rows give instead."""
-    rewards = {name: row.scores for name, row in ablation_of("rewards").items()}
-    full = rewards["paper_7b"]["coverbench"]
-    drops = {name: round(full - scores["coverbench"], 1) for name, scores in rewards.items()}
-    assert (1.0, 1.6, 8.6) == (drops["no_joint"], drops["no_question_count"], max(drops.values()))
-    assert 1.59 == round(drops["no_necessity"] / drops["no_coverage"], 2)
-    (simple,) = (row for row in PUBLISHED if (row.method, row.model) == ("simple", "qwen2.5-3b"))
-    small = ablation_of("scale")["paper_3b"].scores[MEAN_OUT]
-    assert 0.5 == round(small - simple.scores[MEAN_OUT], 1)
-    assert 5 == len(CONTRADICTIONS)

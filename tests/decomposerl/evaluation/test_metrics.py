@@ -116,15 +116,6 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
     assert error == pytest.approx(again)
 
 
-def test_calibration_error_of_known_cases():
-    """0.75 is calibrated where three in four are right; thirty values make fifteen bins of two."""
-    numbers = bin_numbers(np.linspace(0, 1, 30) ** 3, "mass", 15)
-    assert [2] * 15 == np.bincount(numbers).tolist()
-    said, right = np.full(8, 0.75), np.array([True, True, True, False] * 2)
-    assert calibration_error(said, right) == pytest.approx(0)
-    assert calibration_error(np.ones(4), np.zeros(4, dtype=bool)) == pytest.approx(1)
-
-
 def test_what_is_not_defined_is_nan():
     """No claims of a label, no rows, no questions: NaN and never 0."""
     one_label = outcome_table(np.array([0, 0]), np.array([0, 2]))
@@ -192,21 +183,6 @@ def test_draws_have_the_distribution_of_the_loop(documents: int | None):
     assert stats.ks_2samp(ours, theirs).pvalue > 0.001
 
 
-def test_the_interval_is_that_of_scipy():
-    """Two proportions drawn apart: the percentile interval of scipy.stats.bootstrap."""
-    labels, verdicts = outcomes(5, 400)
-    draws = resampled_sums(indicators(labels, verdicts), clusters_of(labels), generator(1), 20_000)
-    low, high = interval(balanced_accuracy(draws.reshape(-1, 2, 3)))
-    sides = [(verdicts[labels == label] == label).astype(float) for label in (0, 1)]
-
-    def mean(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
-        return (a.mean(axis=axis) + b.mean(axis=axis)) / 2
-
-    how = {"n_resamples": 4_000, "method": "percentile", "rng": np.random.default_rng(0)}
-    peer = stats.bootstrap(sides, mean, vectorized=True, **how).confidence_interval
-    assert (low, high) == pytest.approx((peer.low, peer.high), abs=0.004)
-
-
 claim_rows = st.tuples(st.integers(0, 1), st.integers(0, 4) | st.none())
 
 
@@ -246,15 +222,6 @@ def test_the_same_seed_and_names_give_the_same_draws():
     first, again, other = (resampled_sums(cells, clusters, one, 20) for one in drawn_for)
     assert (first == again).all()
     assert (first != other).any()
-
-
-def test_real_numbers_are_drawn_too():
-    """Sums of columns that no two rows share have the mean and spread of the definition."""
-    rng = np.random.default_rng(2)
-    columns, labels = rng.random((300, 2)), np.zeros(300, dtype=np.int64)
-    drawn = resampled_sums(columns, clusters_of(labels), generator(0), DRAWS) / 300
-    assert drawn.mean(axis=0) == pytest.approx(columns.mean(axis=0), abs=0.002)
-    assert drawn.std(axis=0) == pytest.approx(columns.std(axis=0) / math.sqrt(300), rel=0.05)
 
 
 def test_auroc_is_drawn_as_its_definition():

@@ -8,8 +8,6 @@ import polars as pl
 import pytest
 from sklearn.metrics import (
     balanced_accuracy_score,
-    f1_score,
-    precision_score,
     roc_auc_score,
 )
 
@@ -136,20 +134,6 @@ def test_every_metric_is_explained():
     found = set(scores["metric"])
     assert {"calls_per_claim", "abstention_rate", "auroc_support", "brier_raw"} <= found
     assert set() == {name for name in found if not any(fnmatch(name, form) for form in forms)}
-
-
-def test_f1_and_precision_count_a_missing_verdict_as_the_other_label(scores: pl.DataFrame):
-    """As scikit-learn gives them with such a verdict wrong, and no third class."""
-    labels = LABELLED["label"].to_list()
-    read = [given or OTHER[own] for given, own in zip(FOUND["verdict"], labels, strict=True)]
-    assert None in FOUND["verdict"].to_list()
-    macro = f1_score(labels, read, average="macro")
-    assert of(scores, "macro_f1")["score"] == pytest.approx(100 * macro)
-    for name, label in (("supported", "Supported"), ("refuted", "Refuted")):
-        expected = precision_score(labels, read, pos_label=label)
-        row = of(scores, f"precision_{name}")
-        assert row["score"] == pytest.approx(100 * expected)
-        assert row["low"] < row["score"] < row["high"]
 
 
 def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):

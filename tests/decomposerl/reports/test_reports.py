@@ -464,7 +464,7 @@ def compared(*stages: dict[str, int]) -> pl.DataFrame:
     nothing = schemas.DROPS.empty(), schemas.REJECTS.empty()
     kept_of = [StageFrames(STAGES[n], n, kept(**rows), *nothing) for n, rows in enumerate(stages)]
     counted = attrition(kept_of)
-    return against_paper(counted, attrition_wide(counted, RAW, SOURCE_TITLES))
+    return against_paper(attrition_wide(counted, RAW, SOURCE_TITLES))
 
 
 def cell(frame: pl.DataFrame, source: str, column: str) -> tuple[object, ...]:
@@ -509,37 +509,32 @@ def test_a_source_stands_beside_the_papers_row():
     later = [{"hover": rows} for rows in (18, 9, 8, 7, 6, 5, 5)]
     frame = compared({"hover": 20, "scitab": 868}, *later)
     assert SCHEMA == frame.schema
-    assert (20, 18_171, -18_151) == cell(frame, "hover", "Raw")[:3]
-    assert (9, 2_533, -2_524) == cell(frame, "hover", "Diff.")[:3]
-    assert (6, 2_106, -2_100) == cell(frame, "hover", "Dedup")[:3]
-    assert (5, 559, -554) == cell(frame, "hover", "Final")[:3]
-    assert (868, 868, 0) == cell(frame, "scitab", "Raw")[:3]
-    assert (888, 155_506, -154_618) == cell(frame, TOTAL, "Raw")[:3]
-    assert (5, 5_464, -5_459) == cell(frame, TOTAL, "Final")[:3]
+    assert (20, 18_171, -18_151) == cell(frame, "hover", "Raw")
+    assert (9, 2_533, -2_524) == cell(frame, "hover", "Diff.")
+    assert (6, 2_106, -2_100) == cell(frame, "hover", "Dedup")
+    assert (5, 559, -554) == cell(frame, "hover", "Final")
+    assert (868, 868, 0) == cell(frame, "scitab", "Raw")
+    assert (888, 155_506, -154_618) == cell(frame, TOTAL, "Raw")
+    assert (5, 5_464, -5_459) == cell(frame, TOTAL, "Final")
     assert 4 * (len(SOURCES) + 1) == frame.height
 
 
-def test_what_the_paper_has_not_and_what_has_not_run_says_so():
-    """A corpus of the user has no number there, a later stage none here; no reason is empty."""
+def test_what_the_paper_has_not_and_what_has_not_run_is_empty():
+    """A corpus of the user has no number there, a later stage none here."""
     frame = compared({"bridge_notes": 3, "hover": 1, "scitab": 868})
-    cells = [("bridge_notes", "Raw"), ("hover", "Diff."), ("scitab", "Raw"), ("hover", "Raw")]
+    cells = [("bridge_notes", "Raw"), ("hover", "Diff."), ("scitab", "Raw")]
     rows = [cell(frame, *named) for named in cells]
-    assert [(3, None, None), (None, 2_533, None), (868, 868, 0)] == [row[:3] for row in rows[:3]]
-    assert len(cells) == len({row[3] for row in rows}), "each has a reason of its own"
-    assert 0 == frame.filter(pl.col("reason").str.strip_chars() == "").height
+    assert [(3, None, None), (None, 2_533, None), (868, 868, 0)] == rows
 
 
 def test_pages_hold_every_source_and_each_reason_once():
-    """Text and Markdown: a line per source, reasons below them, also of the user's corpus."""
+    """Text and Markdown: a line per source, also of the user's corpus; reasons below them."""
     frame = compared({"hover": 20, "feverous": 7, "bridge_notes": 3}, {"hover": 18}, {"hover": 9})
     lines = paper_text(frame, markdown=True).splitlines()
     assert len(SOURCES) + 2 + 2 == sum(line.startswith("|") for line in lines)
     for page in (paper_text(frame), paper_text(frame, markdown=True)):
-        plain = page.replace("\\", "")
         assert [] == [title for title in SOURCE_TITLES.values() if title not in page]
-        assert 1 == plain.count(STAGE_REASONS["difficulty"])
-        for words in ("LoadSettings.readings = {feverous: sentences}", "bridge_notes: ", "Rules"):
-            assert words in plain
+        assert {1} == {page.replace("\\", "").count(one) for one in STAGE_REASONS.values()}
 
 
 def test_the_page_on_readings_has_the_table():
@@ -559,15 +554,10 @@ def test_every_difference_on_the_real_corpora_has_its_reason():
     parts = ("claims", "drops", "rejects")
     frames = (pl.concat([getattr(one, part) for one in loaded]) for part in parts)
     counted = attrition([StageFrames(STAGES[0], 0, *frames)])
-    frame = against_paper(counted, attrition_wide(counted, RAW, SOURCE_TITLES))
+    frame = against_paper(attrition_wide(counted, RAW, SOURCE_TITLES))
     raw = frame.filter((pl.col("column") == "Raw") & (pl.col("source") != TOTAL))
     assert {"scitab"} == set(raw.filter(difference=0)["source"])
-    for source, reason in raw.filter(pl.col("difference") != 0)["source", "reason"].iter_rows():
-        known = DIFFERENCES.get(source)
-        assert known is not None
-        assert known.reason[1:] in reason
-    assert "722 evidence_unavailable, 654 held_out_document" in cell(frame, "hover", "Raw")[3]
-    assert (773, 1_295, -522) == cell(frame, "scifact", "Raw")[:3]
-    assert "86 held_out_document" in cell(frame, "pubmedclaim", "Raw")[3]
+    assert set(raw.filter(pl.col("difference") != 0)["source"]) <= set(DIFFERENCES)
+    assert (773, 1_295, -522) == cell(frame, "scifact", "Raw")
     whole = {"scitab": 868, "scifact": 773}
     assert whole == {name: DIFFERENCES.get(name).rows for name in whole}  # type: ignore[union-attr]
