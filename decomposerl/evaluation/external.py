@@ -143,21 +143,14 @@ class Declared:
         Raises:
             EvaluationError: a list of columns has none, or options contradict each other.
         """
-        lists = [
-            [*dict.fromkeys(name.strip() for name in words.split(",") if name.strip())]
-            for words in (ids, group)
-        ]
-        for words, names in zip((ids, group), lists, strict=True):
-            if words and not names:
-                raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
-        pairs = [name.partition("=") for name in lists[0] if name != "-"]
+        pairs = [name.partition("=") for name in _names(ids)] if ids.strip() != "-" else []
         parts: Any = _SCORE.fullmatch(score)
         declared = cls(
             ids=tuple((own.strip(), (other or own).strip()) for own, _, other in pairs),
             score=parts[2],
             several=parts[3],
             complement=bool(parts[1]),
-            group=tuple(lists[1]),
+            group=_names(group) if group else (),
             **columns,
         )
         if not declared.verdict and not declared.score:
@@ -174,6 +167,14 @@ class Declared:
                 f"of\n--score 1-{name}\n--score {name} --supported supported --refuted refuted"
             )
         return declared
+
+
+def _names(words: str) -> tuple[str, ...]:
+    """Comma-separated names of columns, each once."""
+    names = dict.fromkeys(name.strip() for name in words.split(",") if name.strip())
+    if not names:
+        raise EvaluationError(f"'{words}' names no column; --id - matches rows without ids")
+    return tuple(names)
 
 
 def measure(
