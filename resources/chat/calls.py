@@ -299,7 +299,8 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - no request raises
             if isinstance(error, (APIStatusError, APIConnectionError)):
                 retries = int(error.request.headers.get("x-stainless-retry-count", 0))
-            if isinstance(error, APIStatusError) or type(error.__cause__).__name__ in _NEVER_SENT:
+            lost = isinstance(error, OpenAIError) and not isinstance(error, APIStatusError)
+            if not lost or type(error.__cause__).__name__ in _NEVER_SENT:
                 prompt_tokens, estimated = 0, False
             return failure_from(error)
         finally:

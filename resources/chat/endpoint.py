@@ -39,9 +39,7 @@ class EndpointConfig(Endpoint, dg.Config):
 
 def config_of(endpoint: Endpoint) -> EndpointConfig:
     """The endpoint as part of a resource."""
-    values = {name: getattr(endpoint, name) for name in Endpoint.model_fields}
-    listed = {name: list(values[name]) for name in ("base_url", "served_as")}
-    return EndpointConfig(**(values | listed))
+    return EndpointConfig(**endpoint.model_dump(include=set(Endpoint.model_fields)))
 
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str] | None = None) -> SecretStr:

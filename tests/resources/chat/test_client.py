@@ -216,15 +216,6 @@ def test_nobody_listening_is_a_transport_failure_that_costs_nothing():
         )
 
 
-def test_a_failure_shows_what_came():
-    """Where reasoning ended the budget it is named; a truncated reply carries its text."""
-    with served_chat([server.REASONING, server.TRUNCATED], concurrency=1) as (_, chat):
-        thought, truncated = chat.complete([request(1), request(2)])
-    assert isinstance(thought, ChatFailure)
-    assert "50" in thought.detail
-    assert "What is" == truncated.text
-
-
 def test_a_request_that_cannot_be_sent_is_refused():
     """Half a surrogate pair in a prompt, or a schema that is no JSON, fails alone."""
     broken = ChatRequest((Message("user", "\ud800"),), PLAIN, TEMPLATE)
@@ -232,6 +223,7 @@ def test_a_request_that_cannot_be_sent_is_refused():
         outcomes = chat.complete([broken, request(1, schema="{no JSON"), request(2)])
         assert ["refused", "refused", None] == reasons(outcomes)
         assert ["q 2"] == served.prompts
+        assert (10, 0) == (chat.counts["prompt_tokens"], chat.counts["estimated"])
 
 
 # What is sent
@@ -491,25 +483,47 @@ def test_a_request_without_seed_or_line_is_repeated_as_it_is():
     assert once.messages == once.repeated().messages
 
 
-@pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
+AGAIN_SEED = {"seed": 1_042}
+WARMER = AGAIN_SEED | {"temperature": 0.3}
+LONGER = WARMER | {"max_tokens": 100}
+SILENCED = WARMER | {
+    "chat_template_kwargs": {"enable_thinking": False},
+    "thinking_token_budget": None,
+}
+BAD = replying("bad")
+THOUGHT = {"resample": True, "thinking_tokens": 9}
+# the first answer, what is asked, how thinking is switched, what the second request changes
+SECOND: list[tuple[Answer, dict[str, Any], str, dict[str, Any]]] = [
+    (BAD, {}, "none", AGAIN_SEED),
+    (BAD, {"resample": True}, "none", WARMER),
+    (BAD, {"resample": True, "sampling": replace(PLAIN, temperature=0.8)}, "none", AGAIN_SEED),
+    (TRUNCATED, {"resample": True, "thinking": False}, "qwen", LONGER),
+    (REASONING, {"resample": True, "thinking": False}, "qwen", LONGER),
+    (REASONING, THOUGHT, "none", LONGER),
+    (REASONING, THOUGHT, "qwen", SILENCED),
+    (REASONING, THOUGHT | {"thinking": True}, "qwen", SILENCED),
+]
+
+
+@pytest.mark.parametrize(("answer", "changes", "style", "expected"), SECOND)
 def test_the_second_request_differs_and_its_reply_is_kept_under_the_first(
-    tmp_path: Path, *, stored: bool
+    answer: Answer, changes: dict[str, Any], style: str, expected: dict[str, Any], tmp_path: Path
 ):
-    """One call more, with the line; the next run finds the reply under the first request's key."""
-    data = tmp_path if stored else None
-    with FaultServer([replying("bad"), replying("good")]) as served:
-        with client(served.url, data) as chat:
-            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
-        first, second = served.asked
-        assert (42, 1_042) == (first["seed"], second["seed"])
-        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
-        assert {"seed", "messages"} == {name for name in first if first[name] != second[name]}
-        if stored:
-            with client(served.url, data) as chat:
-                assert ["good"] == texts(chat.recall([request(1)]))
-                assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
-                assert [("good", None)] == [(o.text, o.value) for o in chat.complete([ASKED])]
-            assert 2 == len(served.asked)
+    """Another seed and the line; warmer, longer or without a thought where the first asks for it.
+
+    The next run finds the reply under the first request's key, also without its line.
+    """
+    asked = replace(ASKED, **changes)
+    with FaultServer([answer, replying("good")]) as served:
+        with client(served.url, tmp_path, thinking_style=style) as chat:
+            assert ["good"] == [one.value for one in chat.complete([asked], good)]
+        with client(served.url, tmp_path, thinking_style=style) as chat:
+            assert ["good"] == texts(chat.recall([replace(asked, again="")]))
+            assert ["good"] == [one.value for one in chat.complete([asked], good)]
+    assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+    first, second = ({k: v for k, v in body.items() if k != "messages"} for body in served.asked)
+    changed = {name for name in first | second if first.get(name) != second.get(name)}
+    assert expected == {name: second.get(name) for name in changed}
 
 
 def test_a_stored_reply_that_no_longer_reads_is_the_first_attempt(tmp_path: Path):
@@ -594,58 +608,10 @@ def test_a_users_lines_take_the_place_of_the_packages():
         assert 2 == sum(prompt.endswith("\n\nOnce more.") for prompt in served.prompts)
 
 
-CUT = {"truncated": TRUNCATED, "reasoning alone": REASONING}
-
-
-@pytest.mark.parametrize("fault", CUT.values(), ids=CUT)
-def test_a_reply_that_was_cut_off_is_asked_for_with_more_room(fault: Answer, tmp_path: Path):
-    """Greedy and without thinking it would loop again: it is sampled, with twice the tokens."""
-    asked = replace(ASKED, resample=True, thinking=False)
-    with FaultServer([fault, replying("good")]) as served:
-        for _ in range(2):
-            with client(served.url, tmp_path, thinking_style="qwen") as chat:
-                assert ["good"] == [one.value for one in chat.complete([asked], good)]
-        first, second = served.asked
-    assert (42, 0.0, 50) == tuple(first[name] for name in ("seed", "temperature", "max_tokens"))
-    assert (1_042, 0.3, 100) == tuple(
-        second[name] for name in ("seed", "temperature", "max_tokens")
-    )
-    assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
-
-
-@pytest.mark.parametrize("thinking", [None, True])
-def test_a_thought_that_used_up_the_tokens_is_left_out(*, thinking: bool | None):
-    """The same token limit, no thinking and no bound on it; other models get more room."""
-    asked = replace(ASKED, resample=True, thinking=thinking, thinking_tokens=9)
-    with FaultServer([REASONING, replying("good")] * 2) as served:
-        for style in ("qwen", "none"):
-            with client(served.url, None, thinking_style=style) as chat:
-                assert ["good"] == [one.value for one in chat.complete([asked], good)]
-        bound, silent, plain, longer = served.asked
-    assert 9 == bound["thinking_token_budget"]
-    assert {"enable_thinking": False} == silent["chat_template_kwargs"]
-    assert 50 == bound["max_tokens"] == silent["max_tokens"]
-    assert (50, 100) == (plain["max_tokens"], longer["max_tokens"])
-    unknown = {"thinking_token_budget", "chat_template_kwargs"}
-    assert not unknown & (set(plain) | set(longer) | (set(silent) - {"chat_template_kwargs"}))
-
-
-def test_a_reply_that_cannot_be_read_is_sampled_with_its_own_limits():
-    """At temperature 0 another seed alone would give the same reply; a warmer one stays so."""
-    warm = Sampling(temperature=0.8, max_tokens=50)
-    replies = [replying("bad"), replying("good")] * 2
-    with served_chat(replies) as (served, chat):
-        for asked in (ASKED, replace(ASKED, sampling=warm)):
-            chat.complete([replace(asked, resample=True)], good)
-    assert [0.0, 0.3, 0.8, 0.8] == [body["temperature"] for body in served.asked]
-    assert {50} == {body["max_tokens"] for body in served.asked}
-
-
 def test_a_reply_that_is_cut_off_twice_is_a_failure(tmp_path: Path):
     """Two requests, one failure with the reason, nothing stored."""
     with served_chat(usual=TRUNCATED, data=tmp_path) as (served, chat):
-        (failure,) = chat.complete([replace(ASKED, resample=True)], good)
-        assert "truncated" == failure.reason
+        assert ["truncated"] == reasons(chat.complete([replace(ASKED, resample=True)], good))
         assert (2, []) == (len(served.asked), stored_texts(chat))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fault_server as server
 from chat_parts import MODEL, request, settings
 from chat_served import client, reasons, served_chat
-from decomposerl.chat import ChatFailure, ChatReply, Sampling
+from decomposerl.chat import ChatFailure, ChatReply
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
 from resources.chat.calls import DOWN_AFTER, Budget, Counts
@@ -142,26 +142,6 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
         assert len(calls) == counts["calls"]
 
 
-def test_a_reservation_costs_the_same_however_many_there_are():
-    """Threads that each send a rollout's calls reserve thousands, in the loop that sends them."""
-
-    async def reserve() -> float:
-        budget, started = Budget(settings(), Counts()), time.process_time()
-        for _ in range(10_000):
-            assert await budget.reserve(ESTIMATE)
-        return time.process_time() - started
-
-    assert asyncio.run(reserve()) < 3  # 0.1; where each sums all of them 10
-
-
-def test_an_estimate_counts_prompt_and_budget():
-    """Characters make the prompt's tokens, the token budget bounds the reply's."""
-    one = request(1, sampling=Sampling(max_tokens=70))
-    prompt, completion, _ = tokens_of(one)
-    assert 70 == completion
-    assert prompt > len(one.messages[0].content) / 4
-
-
 def test_money_needs_a_price_and_a_ceiling_names_itself():
     """A ceiling in money would never stop a run whose costs nobody knows."""
     with pytest.raises(ConfigError, match=f"'{MODEL}'"):
@@ -170,17 +150,6 @@ def test_money_needs_a_price_and_a_ceiling_names_itself():
         _, failure = chat.complete([request(1), request(2)])
     assert isinstance(failure, ChatFailure)
     assert "1 calls" in failure.detail
-
-
-@pytest.mark.parametrize("ceilings", [{"tokens": 5 * ALL}, {"dollars": 5 * ALL / 1e6 + 1e-9}])
-def test_a_ceiling_holds_where_no_usage_is_reported(ceilings: dict[str, float]):
-    """Such a reply is booked as estimated: five calls fit, not all twenty."""
-    with served_chat(usual=server.NO_USAGE, **ceilings, **PRICED) as (served, chat):
-        outcomes = chat.complete([request(number) for number in range(20)])
-        assert [5, 15] == [reasons(outcomes).count(reason) for reason in (None, "budget")]
-        assert 5 == len(served.asked) == chat.counts["estimated"]
-        assert 5 * ALL == spent(chat)
-        assert 5 == chat.details()["chat estimated"]
 
 
 @pytest.mark.parametrize(
@@ -268,12 +237,12 @@ def test_a_queue_that_stands_still_is_a_hung_server():
 
 
 def test_no_queue_is_waited_for_without_end():
-    """Replies keep coming, but the call at the end has waited as long as a queue may take."""
+    """Replies keep coming, but calls at the end have waited as long as a queue may take."""
     with FaultServer(usual=WORK, at_once=1) as served:
         outcomes = queued(served, 16, deadline_s=1.2, queue_deadline_s=1.9)
     assert {None, "timeout"} == set(reasons(outcomes))
-    assert isinstance(outcomes[-1], ChatFailure)
-    assert 1.9 <= float(outcomes[-1].detail.split()[3])
+    late = [each.detail.split()[3] for each in outcomes if isinstance(each, ChatFailure)]
+    assert min(map(float, late)) >= 1.9
     # A deadline above that of the queue is meant as it stands.
     with FaultServer(usual=WORK) as served:
         outcomes = queued(served, 1, deadline_s=5.0, queue_deadline_s=0.05)
