@@ -101,13 +101,13 @@ class RewardedBatch:
         return TABLE.conform(pl.DataFrame(rows, schema=TABLE.schema, orient="row"))
 
 
-def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+def active_rewards(settings: RewardSettings) -> list[Reward]:
     """The rewards whose weight is not 0, with that weight, in the catalogue's order.
 
     Raises:
         ConfigError: a weight names no reward, or is not a finite number.
     """
-    members = [bound(reward, settings) for reward in rewards]
+    members = [bound(reward, settings) for reward in REWARDS]
     weights = {reward.name: reward.weight for reward in members}
     if unknown := sorted(settings.weights.keys() - weights.keys()):
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(weights)}")
@@ -136,7 +136,6 @@ def reward_rollouts(
     embedder: Embedder,
     settings: RewardSettings,
     most_cycles: int | None = None,
-    rewards: Sequence[Reward] = REWARDS,
 ) -> RewardedBatch:
     """Rewards for a batch of rollouts of any number of prompts.
 
@@ -149,31 +148,28 @@ def reward_rollouts(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole, or a ruling is outside its contract.
     """
-    calls = planned_calls(rollouts, settings, most_cycles, rewards)
+    calls = planned_calls(rollouts, settings, most_cycles)
     rulings = rulings_on(calls, judge)
     judged = [_within(rollout, most_cycles) for rollout in rollouts]
-    compare = any(reward.reads_vectors for reward in active_rewards(settings, rewards))
+    compare = any(reward.reads_vectors for reward in active_rewards(settings))
     vectors = _question_vectors(judged, embedder) if compare else [None] * len(rollouts)
     cases = [
         RewardCase(rollout, signals_of(within, own, rulings), rows, within is not rollout)
         for rollout, within, own, rows in zip(rollouts, judged, calls, vectors, strict=True)
     ]
     frame = calls_frame(rollouts, calls, rulings, judge.engine)
-    return replace(reward_batch(cases, settings, rewards), judge_calls=frame)
+    return replace(reward_batch(cases, settings), judge_calls=frame)
 
 
 def planned_calls(
-    rollouts: Sequence[Rollout],
-    settings: RewardSettings,
-    most_cycles: int | None = None,
-    rewards: Sequence[Reward] = REWARDS,
+    rollouts: Sequence[Rollout], settings: RewardSettings, most_cycles: int | None = None
 ) -> list[Calls]:
     """The calls of each rollout whose rulings the active rewards read.
 
     Coverage and necessity may read the rulings on each question, too; so they do where a trace may
     end with the third verdict, which is paid by what its answers show.
     """
-    roles = {role for reward in active_rewards(settings, rewards) for role in reward.judge_roles}
+    roles = {role for reward in active_rewards(settings) for role in reward.judge_roles}
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
     if "full" in roles and by_answers:
@@ -295,9 +291,7 @@ def _question_vectors(
     return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]
 
 
-def reward_batch(
-    cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
-) -> RewardedBatch:
+def reward_batch(cases: Sequence[RewardCase], settings: RewardSettings) -> RewardedBatch:
     """Compute every active reward of a batch, and the totals.
 
     Raises:
@@ -306,7 +300,7 @@ def reward_batch(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
             case's vectors are not of its trace.
     """
-    active = active_rewards(settings, rewards)
+    active = active_rewards(settings)
     absent = RewardResult(None, "absent")
     results = {reward.name: [absent] * len(cases) for reward in active}
     counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}

@@ -7,6 +7,7 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import get_args
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
@@ -59,9 +60,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
         self._prompts, self._settings = prompts, settings or tasks.JudgeSettings()
         self._sends_temperature = sends_temperature
-        for task in tasks.TASKS:
-            for question in ("", "?"):
-                tasks.judge_request(prompts, self._settings, task, question=question, answers=[""])
+        for task, question in product(tasks.TASKS, ("", "?")):
+            tasks.judge_request(prompts, self._settings, task, question=question, answers=[""])
 
     @property
     def engine(self) -> str:
