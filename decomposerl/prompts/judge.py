@@ -31,12 +31,10 @@ TASKS = tuple(name for name in _PROMPTS if name != SENTENCE)
 """The names of the tasks and of their prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
-_RESULTS: Mapping[Form, dict[str, dict[str, object]]] = {
-    "digit": {"answer": {"enum": [0, 1], "type": "integer"}},
-    "criteria": {name: {"enum": ["YES", "NO"], "type": "string"} for name in CRITERIA},
-    "coverage": {
-        "verdict": {"enum": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"], "type": "string"}
-    },
+_RESULTS: Mapping[Form, Mapping[str, Sequence[str | int]]] = {
+    "digit": {"answer": [0, 1]},
+    "criteria": {name: ["YES", "NO"] for name in CRITERIA},
+    "coverage": {"verdict": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"]},
 }
 Reasons = Literal["full", "one_sentence", "none"]
 
@@ -66,7 +64,9 @@ def reply_schema(task: str, reasons: Reasons = "full") -> str:
     """The canonical JSON schema of a task's reply: its results, and the reasons before them."""
     # Servers that follow a schema write its fields in order: the reasons' name sorts first.
     properties: dict[str, object] = {} if reasons == "none" else {"analysis": {"type": "string"}}
-    properties |= _RESULTS[reply_form(task)]
+    form = reply_form(task)
+    kind = "integer" if form == "digit" else "string"
+    properties |= {name: {"enum": words, "type": kind} for name, words in _RESULTS[form].items()}
     schema = {"properties": properties, "required": sorted(properties), "type": "object"}
     closed = {**schema, "additionalProperties": False}
     return json.dumps(closed, separators=(",", ":"), sort_keys=True)

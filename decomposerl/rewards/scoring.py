@@ -32,6 +32,7 @@ from decomposerl.traces.rollout import Rollout
 
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
+Rulings = Mapping[JudgeCall, Ruling]
 TOTAL = "total"
 """The name of the sum in the table of rewards."""
 _PROMPT = attrgetter("claim", "evidence", "label", "n_star")
@@ -212,7 +213,7 @@ def rulings_on(batch: Sequence[Calls], judge: Judge) -> dict[JudgeCall, Ruling]:
     return rulings
 
 
-def signals_of(rollout: Rollout, calls: Calls, rulings: Mapping[JudgeCall, Ruling]) -> Signals:
+def signals_of(rollout: Rollout, calls: Calls, rulings: Rulings) -> Signals:
     """What the rulings say about a rollout; one that failed or is missing gives None.
 
     Raises:
@@ -249,10 +250,7 @@ def _is_of(task: Task, value: object) -> bool:
 
 
 def calls_frame(
-    rollouts: Sequence[Rollout],
-    batch: Sequence[Calls],
-    rulings: Mapping[JudgeCall, Ruling],
-    engine: str,
+    rollouts: Sequence[Rollout], batch: Sequence[Calls], rulings: Rulings, engine: str
 ) -> pl.DataFrame:
     """A ``JUDGE_CALLS`` row for every use of a call that was made, by rollout.
 

@@ -21,8 +21,6 @@ from resources.store.prompts import load_prompt
 _DIGEST_DIGITS = 12
 # Faults of the endpoint that may be over at the end of a batch.
 _PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
-# Tasks about a document go out in one batch, so that a server's prefix cache serves both.
-_FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
@@ -118,8 +116,9 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
-        for form in _FORMS:
-            places: dict[str, int] = {}  # of documents: a server's prefix cache then serves a row
+        for form in get_args(Form):
+            # A document's calls of both tasks go out in a row: a server's prefix cache serves them.
+            places: dict[str, int] = {}
             group = sorted(
                 (call for call in calls if tasks.reply_form(call.task) == form),
                 key=lambda call: places.setdefault(call.document, len(places)),
