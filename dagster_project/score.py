@@ -25,7 +25,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.reward_report import reward_frame, reward_page
-from decomposerl.rewards.scoring import RewardedBatch, check_rewards, reward_rollouts
+from decomposerl.rewards.scoring import RewardedBatch, active_rewards, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import LABELS, Verdict
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records, read_trace_rows
@@ -45,7 +45,7 @@ class Scoring:
     semi-supervised run: other claims lose their label; None: every claim keeps its own.
 
     Raises:
-        ConfigError: as ``check_rewards``, the share is not between 0 and 1, or silence refutes
+        ConfigError: as ``active_rewards``, the share is not between 0 and 1, or silence refutes
             although there is a verdict for it.
     """
 
@@ -55,7 +55,7 @@ class Scoring:
 
     def __post_init__(self) -> None:
         """Refuse what would fail later, before anything is spent."""
-        check_rewards(self.rewards)
+        active_rewards(self.rewards)
         if self.labelled_share is not None and not 0.0 <= self.labelled_share <= 1.0:
             raise ConfigError(
                 f"--labelled-share is {self.labelled_share}; it must be between 0 and 1"

@@ -23,7 +23,7 @@ from decomposerl.ports import Embedder
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.own import bound, check_own
+from decomposerl.rewards.own import bound
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
@@ -106,7 +106,7 @@ def active_rewards(settings: RewardSettings) -> list[Reward]:
     """The rewards whose weight is not 0, with that weight, in the catalogue's order.
 
     Raises:
-        ConfigError: a weight names no reward, or is not a finite number.
+        ConfigError: a weight names no reward or is no finite number, or one's own does not work.
     """
     members = [bound(reward, settings) for reward in REWARDS]
     weights = {reward.name: reward.weight for reward in members}
@@ -119,16 +119,6 @@ def active_rewards(settings: RewardSettings) -> list[Reward]:
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
     return [replace(one, weight=float(weights[one.name])) for one in members if weights[one.name]]
-
-
-def check_rewards(settings: RewardSettings) -> None:
-    """Refuse before a run what would end it later.
-
-    Raises:
-        ConfigError: as ``active_rewards``, or a reward of one's own does not work.
-    """
-    if any(reward.name == "own" for reward in active_rewards(settings)):
-        check_own(settings)
 
 
 def reward_rollouts(
@@ -299,8 +289,7 @@ def reward_batch(cases: Sequence[RewardCase], settings: RewardSettings) -> Rewar
             case's vectors are not of its trace.
     """
     active = active_rewards(settings)
-    absent = RewardResult(None, "absent")
-    results = {reward.name: [absent] * len(cases) for reward in active}
+    results = {reward.name: [RewardResult(None, "absent")] * len(cases) for reward in active}
     counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}
     by_group = sorted(range(len(cases)), key=lambda place: cases[place].rollout.group)
     for name, places in groupby(by_group, key=lambda place: cases[place].rollout.group):

@@ -18,7 +18,6 @@ from decomposerl.replies.rulings import Form, RulingValue, read_ruling
 from resources.chat.engine import ChatEngine, StoringChat
 from resources.store.prompts import load_prompt
 
-_DIGEST_DIGITS = 12
 # Faults of the endpoint that may be over at the end of a batch.
 _PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
 
@@ -68,7 +67,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         # A sentence's prompt is named where it is your own: rulings are older than the prompt.
         own = prompts[tasks.SENTENCE] != load_prompt(tasks.SENTENCE)
         named = [*tasks.TASKS, *[tasks.SENTENCE] * own]
-        digests = {name: prompt.digest[:_DIGEST_DIGITS] for name, prompt in prompts.items()}
+        digests = {name: prompt.digest[:12] for name, prompt in prompts.items()}
         form = "json" if settings.structured else "tags"
         if settings.reasons != "full":
             form += f" reasons={settings.reasons}:{digests[tasks.REASONS]}"
@@ -124,11 +123,10 @@ class ChatJudge(ChatEngine[JudgeCall]):
                 key=lambda call: places.setdefault(call.document, len(places)),
             )
             answers = self._answers(group, lambda call: [self._request(call)], self._parser(form))
-            for call, (answer,) in zip(group, answers, strict=True):
-                if isinstance(answer, ChatFailure):
-                    rulings[call] = Ruling(None, answer.reason)
-                else:
-                    rulings[call] = Ruling(answer)
+            for call, (said,) in zip(group, answers, strict=True):
+                rulings[call] = (
+                    Ruling(None, said.reason) if isinstance(said, ChatFailure) else Ruling(said)
+                )
         return rulings
 
     def _parser(self, form: Form) -> Parse[RulingValue]:
