@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
-from decomposerl.rewards.scoring import check_rewards
+from decomposerl.rewards.scoring import active_rewards
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import TINY_BASES, Experiment
 from decomposerl.training.experiments import run_name
@@ -91,7 +91,7 @@ class _RunConfig(dg.Config):
         known = experiment.rewards
         weights = {**known.weights, **self.rewards.weights}
         rewards = replace(known, own=self.rewards.own or known.own, weights=weights)
-        check_rewards(rewards)
+        active_rewards(rewards)
         model = self.model or experiment.model
         changed = replace(experiment, model=model, optimization=optimization, held_out=held_out)
         return replace(changed, rewards=rewards)

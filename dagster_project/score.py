@@ -18,7 +18,7 @@ from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.reward_report import reward_frame, reward_page
-from decomposerl.rewards.scoring import check_rewards, reward_rollouts
+from decomposerl.rewards.scoring import active_rewards, reward_rollouts
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import LABELS, VERDICTS, Verdict
 from decomposerl.traces.records import Problem, read_trace_records, read_trace_rows
@@ -33,9 +33,9 @@ def offered_labels(settings: RewardSettings, *, three_way: bool) -> tuple[Verdic
     """The labels of claims and verdicts of traces, for settings that fit them.
 
     Raises:
-        ConfigError: as ``check_rewards``, or silence refutes although there is a verdict for it.
+        ConfigError: as ``active_rewards``, or silence refutes although there is a verdict for it.
     """
-    check_rewards(settings)
+    active_rewards(settings)
     if three_way and settings.silence != "literal":
         raise ConfigError(
             f"the reading silence={settings.silence} takes an open part as Refuted, and "

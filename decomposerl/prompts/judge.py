@@ -19,25 +19,22 @@ from decomposerl.replies.rulings import CRITERIA, Form
 SENTENCE, AGAIN, REASONS = "sentence", "again", "reasons"
 """Prompt files: correctness where an answer is judged as a sentence, without its question; the
 lines of repeated requests; and the reply's form where reasons are short."""
-_SHOWN = {
-    "answerability": ("document", "question"),
-    "atomicity": ("claim", "question"),
-    "correctness": ("document", "question", "answer"),
-    SENTENCE: ("document", "answer"),
-    "coverage": ("claim", "answers"),
+_PROMPTS: Mapping[str, tuple[Form, Sequence[str]]] = {
+    "answerability": ("digit", ("document", "question")),
+    "atomicity": ("criteria", ("claim", "question")),
+    "correctness": ("digit", ("document", "question", "answer")),
+    SENTENCE: ("digit", ("document", "answer")),
+    "coverage": ("coverage", ("claim", "answers")),
 }
-"""What each task's prompt shows."""
-TASKS = tuple(name for name in _SHOWN if name != SENTENCE)
+"""Of each prompt the form of its reply, and what it shows."""
+TASKS = tuple(name for name in _PROMPTS if name != SENTENCE)
 """The names of the tasks and of their prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
-_FORMS: Mapping[str, Form] = {"atomicity": "criteria", "coverage": "coverage"}
-_RESULTS: Mapping[Form, dict[str, dict[str, object]]] = {
-    "digit": {"answer": {"enum": [0, 1], "type": "integer"}},
-    "criteria": {name: {"enum": ["YES", "NO"], "type": "string"} for name in CRITERIA},
-    "coverage": {
-        "verdict": {"enum": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"], "type": "string"}
-    },
+_RESULTS: Mapping[Form, Mapping[str, Sequence[str | int]]] = {
+    "digit": {"answer": [0, 1]},
+    "criteria": {name: ["YES", "NO"] for name in CRITERIA},
+    "coverage": {"verdict": ["SUPPORTED", "REFUTED", "NOT_ENOUGH_INFO"]},
 }
 Reasons = Literal["full", "one_sentence", "none"]
 
@@ -60,14 +57,16 @@ class JudgeSettings:
 
 def reply_form(task: str) -> Form:
     """The form of a task's reply."""
-    return _FORMS.get(task, "digit")
+    return _PROMPTS[task][0]
 
 
 def reply_schema(task: str, reasons: Reasons = "full") -> str:
     """The canonical JSON schema of a task's reply: its results, and the reasons before them."""
     # Servers that follow a schema write its fields in order: the reasons' name sorts first.
     properties: dict[str, object] = {} if reasons == "none" else {"analysis": {"type": "string"}}
-    properties |= _RESULTS[reply_form(task)]
+    form = reply_form(task)
+    kind = "integer" if form == "digit" else "string"
+    properties |= {name: {"enum": words, "type": kind} for name, words in _RESULTS[form].items()}
     schema = {"properties": properties, "required": sorted(properties), "type": "object"}
     closed = {**schema, "additionalProperties": False}
     return json.dumps(closed, separators=(",", ":"), sort_keys=True)
@@ -108,7 +107,7 @@ def judge_request(
         reply_format = "\n".join(
             (shorter.filled(f"{settings.reasons}_{form}"), shorter.filled(f"{form}_{kind}"))
         )
-    shown = {place: texts[place] for place in _SHOWN[name]}
+    shown = {place: texts[place] for place in _PROMPTS[name][1]}
     content = prompts[name].filled("prompt", reply_format=reply_format, **shown)
     return ChatRequest(
         (Message("user", content),),

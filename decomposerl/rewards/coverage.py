@@ -4,13 +4,12 @@
 
 Without a label the group's majority replaces it (section 3.3): of the judge's verdicts from the
 answers (the paper's symbols) or, ``votes = policy``, of the policy's own. Truncated rollouts do not
-vote, nor do verdicts that a trace may not end with. A tie gives 0.
-The judge may also rule that the answers do not suffice. That matches no label of the paper's two;
-where a claim's label is the third, it matches if an answer shows what the document leaves open
-(``readings.matches``), so a trace that answers nothing is never paid. No answer: 0, without a call.
-``grounding = required`` pays the share of answers that the document bears out
-in place of 1, and ``silence = refutes`` reads an abstention about a part as a refutation
-(``rewards.readings``).
+vote, nor do verdicts that a trace may not end with. A tie gives 0. The judge may also rule that the
+answers do not suffice. That matches no label of the paper's two; where a claim's label is the
+third, it matches if an answer shows what the document leaves open (``readings.matches``), so a
+trace that answers nothing is never paid. No answer: 0, without a call. ``grounding = required``
+pays the share of answers that the document bears out in place of 1, and ``silence = refutes`` reads
+an abstention about a part as a refutation (``rewards.readings``).
 """
 
 from collections import Counter

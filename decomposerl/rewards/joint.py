@@ -38,11 +38,10 @@ def _question(
     met, all_ = sum(criteria), len(CRITERIA)
     atomic = float(met == all_) if settings.atomicity == "strict" else met / all_
     if abstained:
-        asks_of_claim = settings.abstention != "part" or asks_about_part(
-            rollout.claim, rollout.trace.cycles[place].question
-        )
-        state = "abstained" if asks_of_claim else "beside_the_claim"
-        pays = asks_of_claim and answerable == (settings.abstention == "literal")
+        question = rollout.trace.cycles[place].question
+        beside = settings.abstention == "part" and not asks_about_part(rollout.claim, question)
+        state = "beside_the_claim" if beside else "abstained"
+        pays = not beside and answerable == (settings.abstention == "literal")
         detail = f"answerable {answerable:d}, atomic {met}/{all_}"
     else:
         state, pays = "answered", answerable and bool(correct)

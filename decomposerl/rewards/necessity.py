@@ -19,7 +19,7 @@ a question whose answer the document does not bear out (ungrounded, 0); ``silenc
 reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
-from decomposerl.rewards.readings import grounded, left_open, matches, others, verdicts
+from decomposerl.rewards.readings import grounded, left_open, matches, verdicts
 from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult, by_case, mean
 from decomposerl.rewards.settings import RewardSettings
 
@@ -42,7 +42,7 @@ def necessity(case: RewardCase, settings: RewardSettings) -> RewardResult:
     right = matches(full, label, open_)
     questions = []
     for place, (without, pays) in enumerate(zip(left, grounded(case, settings), strict=True)):
-        still = matches(without, label, others(open_, place))
+        still = matches(without, label, open_[:place] + open_[place + 1 :])
         if None in {full, without, pays, right, still}:
             questions.append(QuestionResult(None, "failed"))
             continue

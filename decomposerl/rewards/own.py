@@ -32,7 +32,13 @@ def own(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardRes
     """
     if not settings.own:
         return [RewardResult(None, "absent")] * len(cases)
-    given = own_reward(settings.own)(cases, settings)
+    return _results(own_reward(settings.own), cases, settings)
+
+
+def _results(
+    function: Callable[..., Any], cases: Sequence[RewardCase], settings: RewardSettings
+) -> list[RewardResult]:
+    given = function(cases, settings)
     values = list(given) if isinstance(given, Iterable) else []
     fit = [one is None or (isinstance(one, Real) and -1 <= float(one) <= 1) for one in values]
     if len(values) != len(cases) or not all(fit):
@@ -45,8 +51,10 @@ def own(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardRes
 def own_reward(path: str) -> Callable[..., Any]:
     """The function of an import path; modules of the working directory are found.
 
+    It is tried on two rollouts, so that a fault shows before a run is paid for.
+
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it raises or gives what is no reward.
     """
     module, _, name = path.partition(":")
     if "" not in sys.path:
@@ -57,6 +65,18 @@ def own_reward(path: str) -> Callable[..., Any]:
         raise ConfigError(f"rewards.own is '{path}', no MODULE:FUNCTION: {error}") from error
     if not callable(function):
         raise ConfigError(f"rewards.own is '{path}', which is no function")
+    trace = build_trace("One.", [Cycle("Who built it?", "Ada Holm.", "On.")], "Supported")
+    ruled = Signals("Supported", ("NotEnoughInfo",), (True,), ((True,) * 5,), (True,), (False,))
+    claim, vectors = "Ada Holm built it.", np.ones((1, 1), dtype=np.float32)
+    rollouts = [Rollout("probe", n, claim, claim, trace, "Supported", 1) for n in range(2)]
+    cases = [RewardCase(rollout, ruled, vectors) for rollout in rollouts]
+    try:
+        _results(function, cases, RewardSettings(own=path))
+    except ConfigError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"rewards.own: {path} raises {why}") from error
     return function
 
 
@@ -67,22 +87,3 @@ def bound(reward: Reward, settings: RewardSettings) -> Reward:
     function = own_reward(settings.own)
     roles, vectors = getattr(function, "judge_roles", ()), getattr(function, "reads_vectors", False)
     return replace(reward, judge_roles=tuple(roles), reads_vectors=bool(vectors), weight=1.0)
-
-
-def check_own(settings: RewardSettings) -> None:
-    """Try the function on two rollouts, so that a fault shows before a run is paid for.
-
-    Raises:
-        ConfigError: as ``own``, or the function raises.
-    """
-    trace = build_trace("One.", [Cycle("Who built it?", "Ada Holm.", "On.")], "Supported")
-    ruled = Signals("Supported", ("NotEnoughInfo",), (True,), ((True,) * 5,), (True,), (False,))
-    claim, vectors = "Ada Holm built it.", np.ones((1, 1), dtype=np.float32)
-    rollouts = [Rollout("probe", n, claim, claim, trace, "Supported", 1) for n in range(2)]
-    try:
-        own([RewardCase(rollout, ruled, vectors) for rollout in rollouts], settings)
-    except ConfigError:
-        raise
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"rewards.own: {settings.own} raises {why}") from error

@@ -88,11 +88,6 @@ def matches(
     return _any(open_)
 
 
-def others(open_: tuple[bool | None, ...], place: int) -> tuple[bool | None, ...]:
-    """All but the one at ``place``."""
-    return open_[:place] + open_[place + 1 :]
-
-
 def verdicts(
     case: RewardCase, settings: RewardSettings
 ) -> tuple[Verdict | None, tuple[Verdict | None, ...]]:
@@ -101,7 +96,7 @@ def verdicts(
     if settings.silence == "literal":
         return full, without
     open_ = left_open(case)
-    left = (_read(given, others(open_, place)) for place, given in enumerate(without))
+    left = (_read(given, open_[:i] + open_[i + 1 :]) for i, given in enumerate(without))
     return _read(full, open_), tuple(left)
 
 

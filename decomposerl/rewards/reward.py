@@ -74,9 +74,6 @@ class QuestionResult:
     detail: str = field(default="", compare=False)
 
 
-Mean = Callable[[Sequence[float]], float]
-
-
 def mean(values: Sequence[float]) -> float:
     """The plain mean; of truth values, their share."""
     return sum(values) / len(values)
@@ -91,7 +88,7 @@ class RewardResult:
     questions: tuple[QuestionResult, ...] = ()
 
     @classmethod
-    def of(cls, questions: tuple[QuestionResult, ...], whole: Mean = mean) -> Self:
+    def of(cls, questions: tuple[QuestionResult, ...], whole: Callable[..., float] = mean) -> Self:
         """A trace's result from its questions': failed where one lacks a value, 0 for none."""
         values = [question.value for question in questions if question.value is not None]
         if len(values) < len(questions):

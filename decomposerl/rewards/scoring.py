@@ -24,7 +24,7 @@ from decomposerl.ports import Embedder
 from decomposerl.replies.abstention import abstains
 from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.own import bound, check_own
+from decomposerl.rewards.own import bound
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import JUDGE_CALLS, VERDICTS
@@ -33,6 +33,7 @@ from decomposerl.traces.rollout import Rollout
 
 RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
+Rulings = Mapping[JudgeCall, Ruling]
 TOTAL = "total"
 """The name of the sum in the table of rewards."""
 _PROMPT = attrgetter("claim", "evidence", "label", "n_star")
@@ -103,13 +104,13 @@ class RewardedBatch:
         return TABLE.conform(pl.DataFrame(rows, schema=TABLE.schema, orient="row"))
 
 
-def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+def active_rewards(settings: RewardSettings) -> list[Reward]:
     """The rewards whose weight is not 0, with that weight, in the catalogue's order.
 
     Raises:
-        ConfigError: a weight names no reward, or is not a finite number.
+        ConfigError: a weight names no reward or is no finite number, or one's own does not work.
     """
-    members = [bound(reward, settings) for reward in rewards]
+    members = [bound(reward, settings) for reward in REWARDS]
     weights = {reward.name: reward.weight for reward in members}
     if unknown := sorted(settings.weights.keys() - weights.keys()):
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(weights)}")
@@ -122,23 +123,12 @@ def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
     return [replace(one, weight=float(weights[one.name])) for one in members if weights[one.name]]
 
 
-def check_rewards(settings: RewardSettings) -> None:
-    """Refuse before a run what would end it later.
-
-    Raises:
-        ConfigError: as ``active_rewards``, or a reward of one's own does not work.
-    """
-    if any(reward.name == "own" for reward in active_rewards(settings)):
-        check_own(settings)
-
-
 def reward_rollouts(
     rollouts: Sequence[Rollout],
     judge: Judge,
     embedder: Embedder,
     settings: RewardSettings,
     most_cycles: int | None = None,
-    rewards: Sequence[Reward] = REWARDS,
 ) -> RewardedBatch:
     """Rewards for a batch of rollouts of any number of prompts.
 
@@ -151,31 +141,28 @@ def reward_rollouts(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole, or a ruling is outside its contract.
     """
-    calls = planned_calls(rollouts, settings, most_cycles, rewards)
+    calls = planned_calls(rollouts, settings, most_cycles)
     rulings = rulings_on(calls, judge)
     judged = [_within(rollout, most_cycles) for rollout in rollouts]
-    compare = any(reward.reads_vectors for reward in active_rewards(settings, rewards))
+    compare = any(reward.reads_vectors for reward in active_rewards(settings))
     vectors = _question_vectors(judged, embedder) if compare else [None] * len(rollouts)
     cases = [
         RewardCase(rollout, signals_of(within, own, rulings), rows, within is not rollout)
         for rollout, within, own, rows in zip(rollouts, judged, calls, vectors, strict=True)
     ]
     frame = calls_frame(rollouts, calls, rulings, judge.engine)
-    return replace(reward_batch(cases, settings, rewards), judge_calls=frame)
+    return replace(reward_batch(cases, settings), judge_calls=frame)
 
 
 def planned_calls(
-    rollouts: Sequence[Rollout],
-    settings: RewardSettings,
-    most_cycles: int | None = None,
-    rewards: Sequence[Reward] = REWARDS,
+    rollouts: Sequence[Rollout], settings: RewardSettings, most_cycles: int | None = None
 ) -> list[Calls]:
     """The calls of each rollout whose rulings the active rewards read.
 
     Coverage and necessity may read the rulings on each question, too; so they do where a trace may
     end with the third verdict, which is paid by what its answers show.
     """
-    roles = {role for reward in active_rewards(settings, rewards) for role in reward.judge_roles}
+    roles = {role for reward in active_rewards(settings) for role in reward.judge_roles}
     three_way = any("NotEnoughInfo" in rollout.trace.labels for rollout in rollouts)
     by_answers = three_way or (settings.grounding, settings.silence) != ("literal", "literal")
     if "full" in roles and by_answers:
@@ -218,7 +205,7 @@ def rulings_on(batch: Sequence[Calls], judge: Judge) -> dict[JudgeCall, Ruling]:
     return rulings
 
 
-def signals_of(rollout: Rollout, calls: Calls, rulings: Mapping[JudgeCall, Ruling]) -> Signals:
+def signals_of(rollout: Rollout, calls: Calls, rulings: Rulings) -> Signals:
     """What the rulings say about a rollout; one that failed or is missing gives None.
 
     Raises:
@@ -255,10 +242,7 @@ def _is_of(task: Task, value: object) -> bool:
 
 
 def calls_frame(
-    rollouts: Sequence[Rollout],
-    batch: Sequence[Calls],
-    rulings: Mapping[JudgeCall, Ruling],
-    engine: str,
+    rollouts: Sequence[Rollout], batch: Sequence[Calls], rulings: Rulings, engine: str
 ) -> pl.DataFrame:
     """A ``JUDGE_CALLS`` row for every use of a call that was made, by rollout.
 
@@ -298,9 +282,7 @@ def _question_vectors(
     return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]
 
 
-def reward_batch(
-    cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
-) -> RewardedBatch:
+def reward_batch(cases: Sequence[RewardCase], settings: RewardSettings) -> RewardedBatch:
     """Compute every active reward of a batch, and the totals.
 
     Raises:
@@ -309,9 +291,8 @@ def reward_batch(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
             case's vectors are not of its trace.
     """
-    active = active_rewards(settings, rewards)
-    absent = RewardResult(None, "absent")
-    results = {reward.name: [absent] * len(cases) for reward in active}
+    active = active_rewards(settings)
+    results = {reward.name: [RewardResult(None, "absent")] * len(cases) for reward in active}
     counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}
     by_group = sorted(range(len(cases)), key=lambda place: cases[place].rollout.group)
     for name, places in groupby(by_group, key=lambda place: cases[place].rollout.group):

@@ -8,6 +8,7 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import get_args
 
 from decomposerl.chat import Chat, ChatFailure, ChatRequest, Parse
@@ -18,11 +19,8 @@ from decomposerl.replies.rulings import Form, RulingValue, read_ruling
 from resources.chat.engine import ChatEngine
 from resources.store.prompts import load_prompt
 
-_DIGEST_DIGITS = 12
 # Faults of the endpoint that may be over at the end of a batch.
 _PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
-# Tasks about a document go out in one batch, so that a server's prefix cache serves both.
-_FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
@@ -60,9 +58,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
         self._prompts, self._settings = prompts, settings or tasks.JudgeSettings()
         self._sends_temperature = sends_temperature
-        for task in tasks.TASKS:
-            for question in ("", "?"):
-                tasks.judge_request(prompts, self._settings, task, question=question, answers=[""])
+        for task, question in product(tasks.TASKS, ("", "?")):
+            tasks.judge_request(prompts, self._settings, task, question=question, answers=[""])
 
     @property
     def engine(self) -> str:
@@ -71,7 +68,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         # A sentence's prompt is named where it is your own: rulings are older than the prompt.
         own = prompts[tasks.SENTENCE] != load_prompt(tasks.SENTENCE)
         named = [*tasks.TASKS, *[tasks.SENTENCE] * own]
-        digests = {name: prompt.digest[:_DIGEST_DIGITS] for name, prompt in prompts.items()}
+        digests = {name: prompt.digest[:12] for name, prompt in prompts.items()}
         form = "json" if settings.structured else "tags"
         if settings.reasons != "full":
             form += f" reasons={settings.reasons}:{digests[tasks.REASONS]}"
@@ -118,18 +115,18 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
-        for form in _FORMS:
-            places: dict[str, int] = {}  # of documents: a server's prefix cache then serves a row
+        for form in get_args(Form):
+            # A document's calls of both tasks go out in a row: a server's prefix cache serves them.
+            places: dict[str, int] = {}
             group = sorted(
                 (call for call in calls if tasks.reply_form(call.task) == form),
                 key=lambda call: places.setdefault(call.document, len(places)),
             )
             answers = self._answers(group, lambda call: [self._request(call)], self._parser(form))
-            for call, (answer,) in zip(group, answers, strict=True):
-                if isinstance(answer, ChatFailure):
-                    rulings[call] = Ruling(None, answer.reason)
-                else:
-                    rulings[call] = Ruling(answer)
+            for call, (said,) in zip(group, answers, strict=True):
+                rulings[call] = (
+                    Ruling(None, said.reason) if isinstance(said, ChatFailure) else Ruling(said)
+                )
         return rulings
 
     def _parser(self, form: Form) -> Parse[RulingValue]:

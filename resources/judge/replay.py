@@ -47,6 +47,8 @@ class ReplayJudge:
         return recorded
 
     def _recorded(self) -> Mapping[str, Ruling]:
+        if not self._path.is_file():
+            raise EngineError(f"{self.engine}: there is no {self._path}")
         try:
             table = pl.read_parquet(self._path, columns=["call_key", "value", "failure"])
         except (pl.exceptions.PolarsError, OSError) as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import RewardCase
+from decomposerl.rewards.reward import RewardCase, Role
 from decomposerl.rewards.settings import RewardSettings
 
 NO_FUNCTION = 3
@@ -35,3 +35,20 @@ def judged(cases: Sequence[RewardCase], _: RewardSettings) -> list[float | None]
 
 
 judged.judge_roles = ("question",)  # type: ignore[attr-defined]
+
+
+class Counting:
+    """The share of the answerability signals that are there: it reads what it is made with."""
+
+    def __init__(self, *roles: Role, reads_vectors: bool = False) -> None:
+        self.judge_roles, self.reads_vectors = roles, reads_vectors
+
+    def __call__(self, cases: Sequence[RewardCase], _: RewardSettings) -> list[float]:
+        """One value a case."""
+        signals = [case.signals.answerable for case in cases]
+        return [sum(one is not None for one in own) / len(own) for own in signals]
+
+
+nothing, vectors = Counting(), Counting(reads_vectors=True)
+full, left, question = Counting("full"), Counting("leave_one_out"), Counting("question")
+both = Counting("full", "question")

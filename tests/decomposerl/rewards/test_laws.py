@@ -12,7 +12,7 @@ from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.necessity import necessity
 from decomposerl.rewards.reward import Reward, RewardCase, Signals
-from decomposerl.rewards.scoring import TOTAL, active_rewards, check_rewards, reward_batch
+from decomposerl.rewards.scoring import TOTAL, active_rewards, reward_batch
 from decomposerl.rewards.settings import RewardSettings, is_labelled
 from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.schemas import Verdict
@@ -389,9 +389,9 @@ BROKEN = ("short", "nan", "large", "raising")
 def test_a_fault_shows_before_the_first_step(path: str):
     """A wrong path, no function, a wrong number of values, NaN, a fault: the field is named."""
     with pytest.raises(ConfigError, match=r"rewards\.own"):
-        check_rewards(RewardSettings(own=path))
+        active_rewards(RewardSettings(own=path))
     with pytest.raises(ConfigError, match=r"rewards\.own"):
-        check_rewards(RewardSettings({"own": 1.0}))
+        active_rewards(RewardSettings({"own": 1.0}))
 
 
 def test_it_counts_with_its_weight():

@@ -20,7 +20,7 @@ from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling, needed_calls
 from decomposerl.replies.rulings import CRITERIA
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Reward, RewardCase, RewardResult, Role, Signals
+from decomposerl.rewards.reward import Role, Signals
 from decomposerl.rewards.scoring import reward_rollouts, role_of
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import VERDICTS
@@ -199,7 +199,7 @@ def test_planted_traces_are_told_apart():
 
 
 ROLLOUTS = [rollout(3)]
-OTHERS_OFF = RewardSettings(weights={reward.name: 0.0 for reward in REWARDS})
+OTHERS_OFF = {reward.name: 0.0 for reward in REWARDS}
 
 
 @dataclass
@@ -215,36 +215,38 @@ class NotingJudge:
         return RuleJudge().judge(calls)
 
 
-def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
-    """The number of signals of each kind that are there, as a reward of no use."""
-    del settings
-    counts = [[one is not None for one in case.signals.answerable].count(True) for case in cases]
-    return [RewardResult(float(count)) for count in counts]
+ROLES: dict[str, tuple[Role, ...]] = {
+    "nothing": (),
+    "full": ("full",),
+    "left": ("leave_one_out",),
+    "question": ("question",),
+    "both": ("full", "question"),
+}
 
 
-@pytest.mark.parametrize(
-    "roles", [(), ("full",), ("leave_one_out",), ("question",), ("full", "question")]
-)
-def test_a_new_reward_gets_exactly_the_calls_that_it_names(roles: tuple[Role, ...]):
-    """One line in the list of rewards: its roles are asked about, each call once, no others."""
-    reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, roles)
+def alone(name: str) -> RewardSettings:
+    """A reward of one's own, and no other."""
+    return RewardSettings(OTHERS_OFF | {"own": 1.0}, own=f"own_rewards:{name}")
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_a_reward_gets_exactly_the_calls_that_it_names(name: str):
+    """Its roles are asked about, each call once, no others."""
+    roles = ROLES[name]
     needed = needed_calls(ROLLOUTS[0]).items()
     expected = {call for place, call in needed if role_of(*place) in roles}
     judge, embedder = NotingJudge(), BagOfWordsEmbedder()
-    found = reward_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
+    found = reward_rollouts(ROLLOUTS, judge, embedder, alone(name))
     assert (expected, len(expected)) == (set(judge.calls), len(judge.calls))
-    assert {"made_up": 3.0 if "question" in roles else 0.0} == {
-        name: values[0] for name, values in found.counted.items()
-    }
+    assert {"own": [1.0 if "question" in roles else 0.0]} == found.counted
     assert set(roles) == set(found.judge_calls["role"])
     assert [] == embedder.asked
 
 
 def test_vectors_are_computed_for_a_reward_that_reads_them():
     """Each distinct question is embedded once, and no judge call is made."""
-    reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, reads_vectors=True)
     judge, embedder = NotingJudge(), BagOfWordsEmbedder()
-    reward_rollouts(ROLLOUTS, judge, embedder, RewardSettings(), rewards=(reward,))
+    reward_rollouts(ROLLOUTS, judge, embedder, alone("vectors"))
     assert ([3], []) == (embedder.asked, judge.calls)
 
 
