@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from decomposerl.replies.abstention import abstains
+from decomposerl.replies.wordings import Wordings
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
 
@@ -34,32 +35,13 @@ _TELLING_LETTERS = 3  # letters or digits of a word that is not found by chance
 # Least share of question and answer in a sentence whose number can contradict the answer, and of a
 # negated answer in a sentence that states the contrary.
 _SAME_TOPIC, _DENIED = 0.6, 0.75
-_NOT_DENIED = re.compile(
-    r"(?:\bnot|n['’]t)\s+(?:only|just|merely)\b|(?:\bnot|n['’]t)\b.*\b(?:until|before)\b",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"1\d{3}|20\d{2}")
 # Stems of a bare yes, no or verdict, which no words of the evidence bear out.
 _BARE = parse(
     "yes no true false correct incorrect right wrong indeed support supports supported refute "
     "refutes refuted claim statement answer verdict evidence enough insufficient information info"
 ).content
-_LEAD = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect)\b[\s,.:;!–—-]*", re.IGNORECASE)
-
-# A mark that can open, by what closes it. A straight mark opens before a letter and not after
-# one (5" is inches, dogs' is a genitive), and closes the other way round.
-# The shortened words that begin with a mark ('tis, '90s) open nothing.
-_OPENING = re.compile(
-    r"(?<!\w)(?:\"|'(?!(?:\d\ds?|tis|twas|em|til|cause|n)\b))(?=\S)|[“„«‘]", re.IGNORECASE
-)
-_CLOSING = {
-    '"': re.compile(r'(?<=\S)"(?!\w)'),
-    "'": re.compile(r"(?<=\S)'(?!\w)"),
-    "“": re.compile("[”“]"),
-    "„": re.compile("[“”]"),
-    "«": re.compile("»"),
-    "‘": re.compile(r"’(?!\w)"),
-}
+_FORMS = Wordings("grounding")
+_MARKS = "\"'“„«‘"  # those that open a quotation
 _ALIKE = dict.fromkeys(map(ord, '"“”„‟«»‘’‚‛‹›ʼ`´′″'), "'")
 _ALIKE |= dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
 _EDGES = " '.,;:!?-()[]…*_"
@@ -185,10 +167,10 @@ def quotations(text: str) -> list[Span]:
     They do not overlap, and each holds a letter or a digit. Linear in the text, up to a
     logarithm; never raises.
     """
-    closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
+    closing = {mark: [m.start() for m in _FORMS[mark].finditer(text)] for mark in _MARKS}
     spans: list[Span] = []
     index = 0
-    while opening := _OPENING.search(text, index):
+    while opening := _FORMS["opening"].search(text, index):
         ends, index = closing[opening[0]], opening.end()
         nearest = bisect_left(ends, index)
         if nearest < len(ends) and ends[nearest] - index <= LONGEST_QUOTATION:
@@ -274,7 +256,7 @@ def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
         topic = (said.content | asked.content) - said.numbers - asked.numbers
         known = any(own & words.numbers for words, _ in source)
         denies = said.negated and len(said.content) >= _TELLING
-        denies = denies and not _NOT_DENIED.search(said.text)
+        denies = denies and not _FORMS["not_denied"].search(said.text)
         conflicts = [
             0.0 if known else _share(topic, words) * _alike(own, words.numbers - asked.numbers)
             for words, _ in source
@@ -296,13 +278,13 @@ def _share(stems: frozenset[str], words: Sentence, required: frozenset[str] = fr
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
     """Whether both have a year, or both another number."""
-    kinds = [{bool(_YEAR.fullmatch(number)) for number in each} for each in (some, others)]
+    kinds = [{bool(_FORMS["year"].fullmatch(number)) for number in each} for each in (some, others)]
     return not kinds[0].isdisjoint(kinds[1])
 
 
 def _without_lead(answer: str) -> str:
     """The answer with white space in the place of a yes or no that opens it."""
-    lead = _LEAD.match(answer)
+    lead = _FORMS["lead"].match(answer)
     return " " * lead.end() + answer[lead.end() :] if lead else answer
 
 
