@@ -69,10 +69,11 @@ class GroundedAnswer:
 
 
 class _Placed(NamedTuple):
-    """A sentence of a text, with its offsets."""
+    """A sentence of a text, with its offsets and its spelling."""
 
     words: Sentence
     span: Span
+    spelling: str
 
 
 @lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
@@ -137,7 +138,7 @@ def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
     for sentence in _sentences(evidence):
         start, end = sentence.span
         if len(sentence.words.content) >= _TELLING:
-            for place in _hits(evidence[start:end], answer):
+            for place in _hits(sentence.spelling, answer):
                 if answer[max(0, place[0] - 1) : place[0]].strip():
                     continue  # behind a mark it is a quotation
                 exact = answer[slice(*place)] == evidence[start:end]
@@ -155,7 +156,8 @@ def quotes(answer: str, evidence: str) -> Iterator[tuple[Span, tuple[Span, Groun
     """
     for start, end in quotations(answer)[:MOST_QUOTATIONS]:
         quotation = answer[start:end]
-        places = list(_hits(quotation, evidence)) or list(_hits(quotation, evidence, _EDGES))
+        form = _spelled(quotation)[0].strip()
+        places = list(_hits(form, evidence)) or list(_hits(form.strip(_EDGES), evidence))
         exact = [place for place in places if evidence[slice(*place)] == quotation]
         match: GroundMatch = "exact" if exact else "normalised"
         yield (start, end), ((exact or places)[0], match) if places else None
@@ -182,13 +184,9 @@ def quotations(text: str) -> list[Span]:
     return spans
 
 
-def _hits(part: str, text: str, edges: str = " ") -> Iterator[Span]:
-    """Where a part stands in a text but for spelling, with no word cut at either end.
-
-    ``edges`` are left out at the ends of the part. The hits do not overlap.
-    """
-    (wanted, _), (whole, places) = _spelling(part), _spelling(text)
-    wanted = wanted.strip(edges)
+def _hits(wanted: str, text: str) -> Iterator[Span]:
+    """Where a spelling stands in a text, with no word cut at either end; hits do not overlap."""
+    whole, places = _spelling(text)
     start = whole.find(wanted) if wanted else -1
     for _ in range(_MOST_HITS):
         if start < 0:
@@ -203,8 +201,7 @@ def _hits(part: str, text: str, edges: str = " ") -> Iterator[Span]:
         start = whole.find(wanted, next_start)
 
 
-@lru_cache(maxsize=64)  # the answers on one document come together
-def _spelling(text: str) -> tuple[str, list[int]]:
+def _spelled(text: str) -> tuple[str, list[int]]:
     """A text in small letters without accents, with one quote mark, dash and space.
 
     Then where each of its characters stands in the original.
@@ -215,6 +212,9 @@ def _spelling(text: str) -> tuple[str, list[int]]:
             form.append(letter)
             places.append(place)
     return "".join(form), places
+
+
+_spelling = lru_cache(maxsize=16)(_spelled)  # of answer and evidence: what is asked comes together
 
 
 @lru_cache(maxsize=8192)
@@ -231,15 +231,15 @@ def _plain(letter: str) -> str:
 def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
     asked = _read(question).content
-    for said, place in _placed(_without_lead(rest)):
+    for said, place, _ in _placed(_without_lead(rest)):
         short = len(said.content) < _SHORT
         required, wanted = said.numbers, said.content
         if short:
             required, wanted = said.content, said.content | asked
-        shares = [_share(wanted, words, required) for words, _ in _sentences(evidence)]
+        shares = [_share(wanted, words, required) for words, *_ in _sentences(evidence)]
         if not shares or not said.content:
             continue
-        words, stretch = _sentences(evidence)[shares.index(max(shares))]
+        words, stretch, _ = _sentences(evidence)[shares.index(max(shares))]
         # A small number in a row of words is chance.
         telling = short and any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
         verbatim = f" {' '.join(said.stems)} " in f" {' '.join(words.stems)} "
@@ -251,19 +251,19 @@ def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
 def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of the answer the one that contradicts it most, if one does."""
     asked, source = _read(question), _sentences(evidence)
-    for said, place in _placed(_without_lead(answer)):
+    for said, place, _ in _placed(_without_lead(answer)):
         own = said.numbers - asked.numbers
         topic = (said.content | asked.content) - said.numbers - asked.numbers
-        known = any(own & words.numbers for words, _ in source)
+        known = any(own & words.numbers for words, *_ in source)
         denies = said.negated and len(said.content) >= _TELLING
         denies = denies and not _FORMS["not_denied"].search(said.text)
         conflicts = [
             0.0 if known else _share(topic, words) * _alike(own, words.numbers - asked.numbers)
-            for words, _ in source
+            for words, *_ in source
         ]
         denials = [
             _share(said.content, words, said.numbers) * (denies and not words.negated)
-            for words, _ in source
+            for words, *_ in source
         ]
         for shares, least in ((conflicts, _SAME_TOPIC), (denials, _DENIED)):
             if max(shares, default=0.0) >= least:
@@ -297,7 +297,7 @@ def _placed(text: str) -> tuple[_Placed, ...]:
     for sentence in split_sentences(text):
         start = text.index(sentence, position)
         position = start + len(sentence)
-        placed.append(_Placed(parse(sentence), (start, position)))
+        placed.append(_Placed(parse(sentence), (start, position), _spelled(sentence)[0].strip()))
     return tuple(placed)
 
 
