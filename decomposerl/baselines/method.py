@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from decomposerl.chat import Token
-from decomposerl.replies.verdicts import read_verdict
+from decomposerl.replies.answers import read_verdict
 from decomposerl.schemas import LABELS
 from decomposerl.traces.trace import Cycle, Verdict
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.replies.answers import read_truth
+from decomposerl.replies.answers import read_truth, read_verdict
 from decomposerl.replies.lines import bare, lines_of, plain_text, without_marks
 from decomposerl.replies.lists import read_question, says_no_more, says_none
 from decomposerl.replies.statements import Truth
-from decomposerl.replies.verdicts import read_verdict
 from decomposerl.replies.wordings import Wordings
 from decomposerl.schemas import LABELS, Verdict
 

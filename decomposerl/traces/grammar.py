@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, cast, get_args
 
-from decomposerl.replies.verdicts import read_verdict
+from decomposerl.replies.answers import read_verdict
 from decomposerl.schemas import LABELS, VERDICTS, WRITTEN
 from decomposerl.traces.trace import Block, BlockKind, Cycle, Fault, FaultKind, Trace, Verdict
 

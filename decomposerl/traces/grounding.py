@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from decomposerl.replies.abstention import abstains
+from decomposerl.replies.wordings import Wordings
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
 
@@ -34,32 +35,13 @@ _TELLING_LETTERS = 3  # letters or digits of a word that is not found by chance
 # Least share of question and answer in a sentence whose number can contradict the answer, and of a
 # negated answer in a sentence that states the contrary.
 _SAME_TOPIC, _DENIED = 0.6, 0.75
-_NOT_DENIED = re.compile(
-    r"(?:\bnot|n['’]t)\s+(?:only|just|merely)\b|(?:\bnot|n['’]t)\b.*\b(?:until|before)\b",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"1\d{3}|20\d{2}")
 # Stems of a bare yes, no or verdict, which no words of the evidence bear out.
 _BARE = parse(
     "yes no true false correct incorrect right wrong indeed support supports supported refute "
     "refutes refuted claim statement answer verdict evidence enough insufficient information info"
 ).content
-_LEAD = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect)\b[\s,.:;!–—-]*", re.IGNORECASE)
-
-# A mark that can open, by what closes it. A straight mark opens before a letter and not after
-# one (5" is inches, dogs' is a genitive), and closes the other way round.
-# The shortened words that begin with a mark ('tis, '90s) open nothing.
-_OPENING = re.compile(
-    r"(?<!\w)(?:\"|'(?!(?:\d\ds?|tis|twas|em|til|cause|n)\b))(?=\S)|[“„«‘]", re.IGNORECASE
-)
-_CLOSING = {
-    '"': re.compile(r'(?<=\S)"(?!\w)'),
-    "'": re.compile(r"(?<=\S)'(?!\w)"),
-    "“": re.compile("[”“]"),
-    "„": re.compile("[“”]"),
-    "«": re.compile("»"),
-    "‘": re.compile(r"’(?!\w)"),
-}
+_FORMS = Wordings("grounding")
+_MARKS = "\"'“„«‘"  # those that open a quotation
 _ALIKE = dict.fromkeys(map(ord, '"“”„‟«»‘’‚‛‹›ʼ`´′″'), "'")
 _ALIKE |= dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
 _EDGES = " '.,;:!?-()[]…*_"
@@ -87,10 +69,11 @@ class GroundedAnswer:
 
 
 class _Placed(NamedTuple):
-    """A sentence of a text, with its offsets."""
+    """A sentence of a text, with its offsets and its spelling."""
 
     words: Sentence
     span: Span
+    spelling: str
 
 
 @lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
@@ -155,7 +138,7 @@ def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
     for sentence in _sentences(evidence):
         start, end = sentence.span
         if len(sentence.words.content) >= _TELLING:
-            for place in _hits(evidence[start:end], answer):
+            for place in _hits(sentence.spelling, answer):
                 if answer[max(0, place[0] - 1) : place[0]].strip():
                     continue  # behind a mark it is a quotation
                 exact = answer[slice(*place)] == evidence[start:end]
@@ -173,7 +156,8 @@ def quotes(answer: str, evidence: str) -> Iterator[tuple[Span, tuple[Span, Groun
     """
     for start, end in quotations(answer)[:MOST_QUOTATIONS]:
         quotation = answer[start:end]
-        places = list(_hits(quotation, evidence)) or list(_hits(quotation, evidence, _EDGES))
+        form = _spelled(quotation)[0].strip()
+        places = list(_hits(form, evidence)) or list(_hits(form.strip(_EDGES), evidence))
         exact = [place for place in places if evidence[slice(*place)] == quotation]
         match: GroundMatch = "exact" if exact else "normalised"
         yield (start, end), ((exact or places)[0], match) if places else None
@@ -185,10 +169,10 @@ def quotations(text: str) -> list[Span]:
     They do not overlap, and each holds a letter or a digit. Linear in the text, up to a
     logarithm; never raises.
     """
-    closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
+    closing = {mark: [m.start() for m in _FORMS[mark].finditer(text)] for mark in _MARKS}
     spans: list[Span] = []
     index = 0
-    while opening := _OPENING.search(text, index):
+    while opening := _FORMS["opening"].search(text, index):
         ends, index = closing[opening[0]], opening.end()
         nearest = bisect_left(ends, index)
         if nearest < len(ends) and ends[nearest] - index <= LONGEST_QUOTATION:
@@ -200,13 +184,9 @@ def quotations(text: str) -> list[Span]:
     return spans
 
 
-def _hits(part: str, text: str, edges: str = " ") -> Iterator[Span]:
-    """Where a part stands in a text but for spelling, with no word cut at either end.
-
-    ``edges`` are left out at the ends of the part. The hits do not overlap.
-    """
-    (wanted, _), (whole, places) = _spelling(part), _spelling(text)
-    wanted = wanted.strip(edges)
+def _hits(wanted: str, text: str) -> Iterator[Span]:
+    """Where a spelling stands in a text, with no word cut at either end; hits do not overlap."""
+    whole, places = _spelling(text)
     start = whole.find(wanted) if wanted else -1
     for _ in range(_MOST_HITS):
         if start < 0:
@@ -221,8 +201,7 @@ def _hits(part: str, text: str, edges: str = " ") -> Iterator[Span]:
         start = whole.find(wanted, next_start)
 
 
-@lru_cache(maxsize=64)  # the answers on one document come together
-def _spelling(text: str) -> tuple[str, list[int]]:
+def _spelled(text: str) -> tuple[str, list[int]]:
     """A text in small letters without accents, with one quote mark, dash and space.
 
     Then where each of its characters stands in the original.
@@ -233,6 +212,9 @@ def _spelling(text: str) -> tuple[str, list[int]]:
             form.append(letter)
             places.append(place)
     return "".join(form), places
+
+
+_spelling = lru_cache(maxsize=16)(_spelled)  # of answer and evidence: what is asked comes together
 
 
 @lru_cache(maxsize=8192)
@@ -249,15 +231,15 @@ def _plain(letter: str) -> str:
 def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
     asked = _read(question).content
-    for said, place in _placed(_without_lead(rest)):
+    for said, place, _ in _placed(_without_lead(rest)):
         short = len(said.content) < _SHORT
         required, wanted = said.numbers, said.content
         if short:
             required, wanted = said.content, said.content | asked
-        shares = [_share(wanted, words, required) for words, _ in _sentences(evidence)]
+        shares = [_share(wanted, words, required) for words, *_ in _sentences(evidence)]
         if not shares or not said.content:
             continue
-        words, stretch = _sentences(evidence)[shares.index(max(shares))]
+        words, stretch, _ = _sentences(evidence)[shares.index(max(shares))]
         # A small number in a row of words is chance.
         telling = short and any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
         verbatim = f" {' '.join(said.stems)} " in f" {' '.join(words.stems)} "
@@ -269,19 +251,19 @@ def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
 def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of the answer the one that contradicts it most, if one does."""
     asked, source = _read(question), _sentences(evidence)
-    for said, place in _placed(_without_lead(answer)):
+    for said, place, _ in _placed(_without_lead(answer)):
         own = said.numbers - asked.numbers
         topic = (said.content | asked.content) - said.numbers - asked.numbers
-        known = any(own & words.numbers for words, _ in source)
+        known = any(own & words.numbers for words, *_ in source)
         denies = said.negated and len(said.content) >= _TELLING
-        denies = denies and not _NOT_DENIED.search(said.text)
+        denies = denies and not _FORMS["not_denied"].search(said.text)
         conflicts = [
             0.0 if known else _share(topic, words) * _alike(own, words.numbers - asked.numbers)
-            for words, _ in source
+            for words, *_ in source
         ]
         denials = [
             _share(said.content, words, said.numbers) * (denies and not words.negated)
-            for words, _ in source
+            for words, *_ in source
         ]
         for shares, least in ((conflicts, _SAME_TOPIC), (denials, _DENIED)):
             if max(shares, default=0.0) >= least:
@@ -296,13 +278,13 @@ def _share(stems: frozenset[str], words: Sentence, required: frozenset[str] = fr
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
     """Whether both have a year, or both another number."""
-    kinds = [{bool(_YEAR.fullmatch(number)) for number in each} for each in (some, others)]
+    kinds = [{bool(_FORMS["year"].fullmatch(number)) for number in each} for each in (some, others)]
     return not kinds[0].isdisjoint(kinds[1])
 
 
 def _without_lead(answer: str) -> str:
     """The answer with white space in the place of a yes or no that opens it."""
-    lead = _LEAD.match(answer)
+    lead = _FORMS["lead"].match(answer)
     return " " * lead.end() + answer[lead.end() :] if lead else answer
 
 
@@ -315,7 +297,7 @@ def _placed(text: str) -> tuple[_Placed, ...]:
     for sentence in split_sentences(text):
         start = text.index(sentence, position)
         position = start + len(sentence)
-        placed.append(_Placed(parse(sentence), (start, position)))
+        placed.append(_Placed(parse(sentence), (start, position), _spelled(sentence)[0].strip()))
     return tuple(placed)
 
 

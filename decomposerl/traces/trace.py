@@ -15,15 +15,7 @@ from typing import Literal
 
 from decomposerl.schemas import LABELS, Verdict
 
-__all__ = [
-    "Block",
-    "BlockKind",
-    "Cycle",
-    "Fault",
-    "FaultKind",
-    "Trace",
-    "Verdict",
-]
+__all__ = ["Block", "BlockKind", "Cycle", "Fault", "FaultKind", "Trace", "Verdict"]
 
 BlockKind = Literal["think", "question", "answer", "verification"]
 FaultKind = Literal[

@@ -30,12 +30,18 @@ from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.template import placeholders_of
 from decomposerl.replies import lines, lists
 from decomposerl.replies.abstention import abstains
-from decomposerl.replies.answers import answer_text, read_truth, says_nothing, says_unknown
+from decomposerl.replies.answers import (
+    answer_text,
+    read_step,
+    read_truth,
+    read_verdict,
+    says_nothing,
+    says_unknown,
+)
 from decomposerl.replies.json_lines import without_json
 from decomposerl.replies.languages import in_english
 from decomposerl.replies.predicates import read_predicates, read_truths
 from decomposerl.replies.rulings import Form, read_ruling
-from decomposerl.replies.verdicts import read_step, read_verdict
 from decomposerl.reports.report_page import table_html
 from decomposerl.reports.tables import markdown_table
 from decomposerl.reports.trace_page.details import evidence_json

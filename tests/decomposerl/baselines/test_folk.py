@@ -79,37 +79,21 @@ def test_what_is_not_true_refutes():
         assert ("Refuted", True) == (ended.verdict, ended.notes["disagrees"]), word
 
 
-def test_ways_to_write_the_values():
+@pytest.mark.parametrize("lines", TABLES["ways to write the values"])
+def test_ways_to_write_the_values(lines: list[str]):
     """Each listed form of a line is read; without a bracket the conjunction stands alone."""
-    for lines in (
-        ("Predicate 1: TRUE, since 1902", "Predicate 2: TRUE, as shown", "Conjunction: T", "done"),
-        ("1. Before(mill, bridge): True.", "2. MadeOf(bridge, granite): True (it is)", "so"),
-        ("- **1: True** - so", "- **2: True** because it is", "[It holds]"),
-        ("P1: true; so", "P2: true – so", "end"),
-    ):
-        ended = reasoned(*lines).ended
-        assert ("Supported", "unread", False) == (
-            ended.verdict,
-            *notes(ended, "bracket", "disagrees"),
-        ), lines
+    ended = reasoned(*lines).ended
+    expected = "Supported", "unread", False
+    assert expected == (ended.verdict, *notes(ended, "bracket", "disagrees"))
 
 
-def test_values_that_do_not_settle_it_leave_the_bracket():
+@pytest.mark.parametrize("lines", TABLES["values that do not settle it"])
+def test_values_that_do_not_settle_it_leave_the_bracket(lines: list[str]):
     """A missing, doubled or unclear value is no value, and then the model's bracket counts."""
-    for lines in (
-        ("Nothing.",),
-        ("1: True - so",),
-        ("1: True - so", "2: True or False"),
-        ("1: True - so", "2: Truely so"),
-        ("1: True - so", "2: True - so", "2: False - no"),
-        ("1: True - so", "3: False - another"),
-    ):
-        ended = reasoned(*lines, "[Refuted]").ended
-        assert ("Refuted", False, "Refuted") == (
-            ended.verdict,
-            *notes(ended, "disagrees", "bracket"),
-        ), lines
-        assert "unread" in str(ended.notes["truths"]), lines
+    ended = reasoned(*lines, "[Refuted]").ended
+    expected = "Refuted", False, "Refuted"
+    assert expected == (ended.verdict, *notes(ended, "disagrees", "bracket"))
+    assert "unread" in str(ended.notes["truths"])
 
 
 def test_neither_values_nor_bracket_is_unparsed():

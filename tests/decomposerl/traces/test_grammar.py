@@ -172,34 +172,18 @@ def test_each_fault_is_named_and_no_other():
     assert set(get_args(FaultKind)) == {kind for _, expected in FAULTS for kind in expected}
 
 
-def test_a_fault_says_where():
+@pytest.mark.parametrize(("old", "new", "kind", "stretch"), TABLES["where a fault is"])
+def test_a_fault_says_where(old: str, new: str, kind: FaultKind, stretch: str):
     """Its offsets cut out of the text just what is wrong."""
-    places: list[tuple[str, FaultKind, str]] = [
-        ("x " + GOOD, "text_outside", "x"),
-        (GOOD.replace("q?", "q? <Answer>"), "malformed_tag", "<Answer>"),
-        (GOOD + T, "not_last", T),
-        (GOOD.replace("r?", "q?"), "repeated_question", Q),
-        (GOOD.replace(T + V, "</answer>" + V), "stray_close", "</answer>"),
-        (GOOD.replace("<answer>a</answer>", "<answer>a", 1), "unclosed", "<answer>a"),
-        (GOOD.replace("Supported", "Maybe"), "unknown_verdict", V.replace("Supported", "Maybe")),
-    ]
-    for text, kind, expected in places:
-        (fault,) = [fault for fault in parse_trace(text).faults if fault.kind == kind]
-        assert expected == text[fault.start : fault.end], kind
+    text = GOOD.replace(old, new, 1)
+    (fault,) = [fault for fault in parse_trace(text).faults if fault.kind == kind]
+    assert stretch == text[fault.start : fault.end]
 
 
-def test_a_verdict_is_read_as_in_every_reply():
+@pytest.mark.parametrize(("text", "verdict"), TABLES["verdicts of traces"])
+def test_a_verdict_is_read_as_in_every_reply(text: str, verdict: str | None):
     """By the reader of all systems: marks and reasons are passed over, a hedge is none."""
-    verdicts = {
-        **dict.fromkeys(("Supported", "Supported.", "**Supported**", "[Supported]"), "Supported"),
-        **dict.fromkeys((" REFUTED\n", "\trefuted", "not supported"), "Refuted"),
-        "The claim is Refuted because the mill is older.": "Refuted",
-        **dict.fromkeys(
-            ("mostly supported", "Supported or Refuted", "Supported\nRefuted", ""), None
-        ),
-    }
-    for text, verdict in verdicts.items():
-        assert verdict == parse_trace(f"{T}<verification>{text}</verification>").verdict, text
+    assert verdict == parse_trace(f"{T}<verification>{text}</verification>").verdict
 
 
 def test_two_different_verdicts_are_none():

@@ -64,30 +64,17 @@ def refusal(**changes: object) -> tuple[str, str]:
 
 
 def test_every_field_is_read():
-    """A full line gives its values as they stand."""
+    """A full line gives its values as they stand; the rollout is the record with its trace."""
     expected = TraceRecord(1, "c", "e", TRACE, "Refuted", 2, "g", 5, truncated=True)
-    assert expected == one(**FULL)
-    assert set(FIELDS) == set(FULL)
-
-
-def test_a_record_gives_a_rollout():
-    """The rollout is the record with its trace parsed."""
+    assert (expected, set(FULL)) == (one(**FULL), set(FIELDS))
     rollout = one(**FULL).rollout()
-    assert ("c", "e", "Refuted", 2) == (
-        rollout.claim,
-        rollout.evidence,
-        rollout.label,
-        rollout.n_star,
-    )
+    prompt = rollout.claim, rollout.evidence, rollout.label, rollout.n_star
+    assert ("c", "e", "Refuted", 2) == prompt
     assert ("g", 5, True) == (rollout.group, rollout.number, rollout.truncated)
     assert ["q?", "r?"] == [cycle.question for cycle in rollout.trace.cycles]
     assert rollout.trace.verdict == "Refuted"
-
-
-def test_the_least_line():
-    """Three fields are enough; nothing is made up for the others."""
-    expected = TraceRecord(1, "c", "e", TRACE, None, None, group_of("c", "e"), 0, truncated=False)
-    assert expected == one()
+    least = TraceRecord(1, "c", "e", TRACE, None, None, group_of("c", "e"), 0, truncated=False)
+    assert least == one()
 
 
 def test_what_lines_may_leave_open():
@@ -126,10 +113,9 @@ def test_a_third_label_is_read_where_it_is_offered():
 
 def test_silver_questions_give_n_star():
     """Without a number, n* is the number of different questions that hold text."""
-    assert one(questions=["a?", "b?", "a? ", ""]).n_star == 2
-    assert one(questions=[]).n_star is None
-    assert one(questions=["a?", "b?"], n_star=2).n_star == 2
-    assert one(n_star=3.0).n_star == 3
+    given = [{"questions": ["a?", "b?", "a? ", ""]}, {"questions": []}, {"n_star": 3.0}]
+    given.append({"questions": ["a?", "b?"], "n_star": 2})
+    assert [2, None, 3, 2] == [one(**changes).n_star for changes in given]
 
 
 @pytest.mark.parametrize(("changes", "field", "words"), TABLES["a field that cannot be read"])
@@ -168,8 +154,7 @@ def test_what_must_be_there(name: str):
     values = {"claim": "c", "evidence": "e", "trace": TRACE}
     del values[name]
     records, (problem,) = read(json.dumps(values))
-    assert ([], 1, name, True) == (records, problem.line, problem.field, problem.dropped)
-    assert "missing" in problem.reason
+    assert ([], 1, name, "is missing") == (records, problem.line, problem.field, problem.reason)
 
 
 def test_rows_are_read_as_lines_are():
@@ -223,23 +208,19 @@ def test_records_of_one_prompt_are_one_group():
     assert 2 == len({group_of("a", "b c"), group_of("a b", "c")})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("claim", "d"), ("evidence", "f"), ("label", "Refuted"), ("n_star", 4)]
-)
-def test_a_group_is_one_prompt(name: str, value: object):
-    """Rollouts of a group are compared with each other, so they answer the same."""
-    first, other = line(group="g"), line(**{"group": "g", name: value})
-    records, problems = read(first, other, first)
+OTHERS = {"claim": "d", "evidence": "f", "label": "Refuted", "n_star": 4}
+CLASHES = {
+    name: [line(group="g"), line(**{"group": "g", name: value}), line(group="g")]
+    for name, value in OTHERS.items()
+} | {"rollout": [line(rollout=2), line(rollout=2), line(claim="d", rollout=2)]}
+
+
+@pytest.mark.parametrize(("name", "lines"), CLASHES.items())
+def test_a_group_is_one_prompt_with_each_number_once(name: str, lines: list[str]):
+    """Its rollouts are compared, so they answer the same; the same one twice would count twice."""
+    records, problems = read(*lines)
     assert [1, 3] == [record.line for record in records]
     assert [(2, name, True)] == [(one.line, one.field, one.dropped) for one in problems]
-    assert "line 1" in problems[0].reason
-
-
-def test_a_number_stands_once_in_its_group():
-    """The same rollout twice would count twice."""
-    records, problems = read(line(rollout=2), line(rollout=2), line(claim="d", rollout=2))
-    assert [1, 3] == [record.line for record in records]
-    assert [(2, "rollout", True)] == [(one.line, one.field, one.dropped) for one in problems]
     assert "line 1" in problems[0].reason
 
 

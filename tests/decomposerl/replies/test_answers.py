@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.replies.verdicts import read_step, read_verdict
+from decomposerl.replies.answers import read_step, read_verdict
 from strategies import LAW, any_text
 
 FORMS = json.loads(Path(__file__).with_name("verdicts.json").read_text("utf-8"))
