@@ -46,7 +46,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         find_revision: Callable[[], str] | None = None,
         sent_as: str = "",
         needs_logprobs: bool = True,
-        retries: int = 6,
+        retries: int = 4,
         cooldown_s: float = 10.0,
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
