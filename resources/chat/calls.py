@@ -3,7 +3,7 @@
 The ``openai`` package sends it, retries what passes (429, 5xx, a lost connection) and waits as long
 as ``Retry-After`` says. What it does not know is here: a request is accounted and its reply read;
 the least busy endpoint gets it, the next one where that one fails; and after many failures in a
-row requests fail at once for a while.
+row requests fail at once for a while. It loads the package, so it is imported late.
 
 Requests in flight count at their largest possible size, so a ceiling in tokens or money is not
 exceeded unless a prompt has more tokens than estimated. Reported usage counts where it is plausible
@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from threading import Lock
 from typing import Any
 
 from openai import (
@@ -36,6 +35,7 @@ from decomposerl.chat import ChatFailure, ChatRequest, FailureReason
 from decomposerl.endpoint import Endpoint
 from resources.chat.connection import NO_KEY, is_loopback, moved, without_key
 from resources.chat.wire import (
+    Counts,
     Garbled,
     Outcome,
     Usage,
@@ -47,17 +47,6 @@ from resources.chat.wire import (
     tokens_of,
 )
 
-COUNTERS = (
-    "asked",  # requests received
-    "hits",  # distinct requests answered from the store
-    "shared",  # requests answered by an equal one of the same batch or in flight
-    "calls",  # HTTP requests, the package's retries included
-    "retries",  # calls that repeated a failed one
-    "estimated",  # calls without plausible reported usage, accounted with an estimate
-    "prompt_tokens",  # as the replies report them, else estimated
-    "completion_tokens",
-    "busy_s",  # wall time in which at least one request was waited for
-)
 DOWN_AFTER = 10
 """Requests in a row that the endpoints failed, after which they are asked nothing for a while."""
 REFUSAL_BYTES = 2**16
@@ -68,21 +57,6 @@ _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProto
 _SERVER_ERRORS = range(500, 600)
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
-
-
-class Counts(dict[str, float]):
-    """Counters of one client by name, with failures as ``failed_<reason>``; threads share them."""
-
-    def __init__(self) -> None:
-        """All of ``COUNTERS`` are 0."""
-        super().__init__(dict.fromkeys(COUNTERS, 0))
-        self._lock = Lock()
-
-    def add(self, **amounts: float) -> None:
-        """Add to the counters of these names."""
-        with self._lock:
-            for name, amount in amounts.items():
-                self[name] = self.get(name, 0) + amount
 
 
 class Budget:
@@ -218,21 +192,24 @@ class Host:
 class Sender:
     """Sends requests, inside one event loop."""
 
-    def __init__(self, endpoint: Endpoint, sent_as: str, retries: int, cooldown_s: float) -> None:
-        """As in ``ChatClient``; ``open`` comes before the first request."""
-        self.counts = Counts()
-        """What was done since this object was made."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        urls: Sequence[str],
+        key: SecretStr,
+        counts: Counts,
+        sent_as: str,
+        retries: int,
+        cooldown_s: float,
+    ) -> None:
+        """``counts`` gets calls, retries and usage; as in ``ChatClient``."""
         self._endpoint, self._name = endpoint, sent_as or endpoint.model
-        self._retries, self._cooldown_s = retries, cooldown_s
-        self._hosts, self._key, self._known = list[Host](), SecretStr(""), set[str]()
-        self._budget = Budget(endpoint, self.counts)
+        self._key, self._counts, self._cooldown_s = key, counts, cooldown_s
+        most = endpoint.most_reply_bytes
+        self._hosts = [Host(openai_client(url, key, most, retries)) for url in urls]
+        self._budget, self._known = Budget(endpoint, counts), set[str]()
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._faults, self._fault, self._down_until = 0, ChatFailure("transport", ""), 0.0
-
-    def open(self, urls: Sequence[str], key: SecretStr) -> None:
-        """Make the clients of these endpoints; they connect when they are asked."""
-        most, self._key = self._endpoint.most_reply_bytes, key
-        self._hosts = [Host(openai_client(url, key, most, self._retries)) for url in urls]
 
     async def send(self, request: ChatRequest) -> Outcome:
         """The reply, or why there is none; raises nothing but ``CancelledError``."""
@@ -306,7 +283,7 @@ class Sender:
         finally:
             asking.cancel()
             host.running -= 1
-            self.counts.add(
+            self._counts.add(
                 calls=retries,
                 retries=retries,
                 estimated=estimated,

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
@@ -22,10 +22,12 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Price, 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.progress import Bar, bar
-from resources.chat.calls import Sender
 from resources.chat.connection import LoopThread, clean_key
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
-from resources.chat.wire import KeyedRequest, Outcome, as_sent, request_key
+from resources.chat.wire import Counts, KeyedRequest, Outcome, as_sent, request_key
+
+if TYPE_CHECKING:
+    from resources.chat.calls import Sender
 
 _LOG = logging.getLogger(__name__)
 _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
@@ -44,7 +46,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         find_revision: Callable[[], str] | None = None,
         sent_as: str = "",
         needs_logprobs: bool = True,
-        retries: int = 6,
+        retries: int = 4,
         cooldown_s: float = 10.0,
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
@@ -65,12 +67,13 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         self._endpoint, self._data = endpoint, data
         self._find_access = find_access or (lambda: (endpoint.base_url, SecretStr("")))
         self._find_revision = find_revision or (lambda: endpoint.identity)
-        self._needs_logprobs = needs_logprobs
-        self._sender = Sender(endpoint, sent_as, retries, cooldown_s)
-        self.counts = self._sender.counts
+        self._needs_logprobs, self._sending = needs_logprobs, (sent_as, retries, cooldown_s)
+        self.counts = Counts()
+        """What was done since this object was made."""
         self._opening = threading.Lock()
         self._store: ReplyStore | None = None
         self._loop: LoopThread | None = None
+        self._sender: Sender  # of the loop
         self._closed = False
         self._warned = ""
         # What follows is of the event loop alone.
@@ -191,13 +194,16 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         return {key: reply for key, reply in read if isinstance(reply, ChatReply)}
 
     def _connected(self) -> LoopThread:
-        """The event loop of the sender, which is opened at the first use."""
+        """The event loop, and the sender on it, made at the first use."""
         with self._opening:
             if self._loop is None and not self._closed:
+                from resources.chat.calls import Sender
+
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                self._sender.open(urls, clean_key(key))
+                key, endpoint = clean_key(key), self._endpoint
+                self._sender = Sender(endpoint, urls, key, self.counts, *self._sending)
                 self._loop = LoopThread("chat-client")
         if self._loop is None or self._closed:
             self.close()

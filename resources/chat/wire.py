@@ -9,12 +9,24 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FinishReason, Parse, Token
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 
+COUNTERS = (
+    "asked",  # requests received
+    "hits",  # distinct requests answered from the store
+    "shared",  # requests answered by an equal one of the same batch or in flight
+    "calls",  # HTTP requests, the package's retries included
+    "retries",  # calls that repeated a failed one
+    "estimated",  # calls without plausible reported usage, accounted with an estimate
+    "prompt_tokens",  # as the replies report them, else estimated
+    "completion_tokens",
+    "busy_s",  # wall time in which at least one request was waited for
+)
 _FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
 _TOKENS_A_MESSAGE = 8
@@ -188,6 +200,21 @@ def failure_of(reply: ChatReply[None], request: ChatRequest) -> ChatFailure | No
     if reply.finish_reason == "length" and not one_token:
         return ChatFailure("truncated", f"{budget} ended before the reply did", reply.text)
     return None
+
+
+class Counts(dict[str, float]):
+    """Counters of one client by name, with failures as ``failed_<reason>``; threads share them."""
+
+    def __init__(self) -> None:
+        """All of ``COUNTERS`` are 0."""
+        super().__init__(dict.fromkeys(COUNTERS, 0))
+        self._lock = Lock()
+
+    def add(self, **amounts: float) -> None:
+        """Add to the counters of these names."""
+        with self._lock:
+            for name, amount in amounts.items():
+                self[name] = self.get(name, 0) + amount
 
 
 def request_key(request: ChatRequest, model: str, revision: str) -> str:

@@ -15,9 +15,9 @@ from chat_served import client, reasons, served_chat
 from decomposerl.chat import ChatFailure, ChatReply
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
-from resources.chat.calls import DOWN_AFTER, Budget, Counts
+from resources.chat.calls import DOWN_AFTER, Budget
 from resources.chat.client import ChatClient
-from resources.chat.wire import tokens_of
+from resources.chat.wire import Counts, tokens_of
 from strategies import law
 
 ESTIMATE = tokens_of(request(1))
