@@ -13,7 +13,7 @@ from typing import Any
 
 from decomposerl.chat import ChatReply, Token
 from decomposerl.judge.call import Ruling
-from decomposerl.prompts.judge import reply_form
+from decomposerl.prompts.judge import PROMPTS
 from decomposerl.prompts.silver import read_questions
 from decomposerl.prompts.verifier import VerifierForm
 from decomposerl.replies.abstention import abstains
@@ -56,7 +56,7 @@ def _whole(row: Row) -> str:
 
 
 def _ruling(task: str, row: Row, *, structured: bool) -> str | None:
-    value = read_ruling(_whole(row), reply_form(task), structured=structured)
+    value = read_ruling(_whole(row), PROMPTS[task][0], structured=structured)
     return Ruling(value).text
 
 

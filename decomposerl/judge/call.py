@@ -74,8 +74,7 @@ class Ruling:
         if text is None or text in _BY_NAME:
             return cls(_BY_NAME.get(text or ""), failure)
         if len(text) not in {1, len(CRITERIA)} or set(text) - {"0", "1"}:
-            allowed = f"1 or {len(CRITERIA)} digits of 0 and 1, {', '.join(VERDICTS)}"
-            raise ValueError(f"{text!r} is none of: {allowed}")
+            raise ValueError(f"{text!r} is none of: one or five of 0 and 1, {', '.join(VERDICTS)}")
         truths = tuple(digit == "1" for digit in text)
         return cls(truths if len(truths) > 1 else truths[0], failure)
 

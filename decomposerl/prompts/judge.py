@@ -19,7 +19,7 @@ from decomposerl.replies.rulings import CRITERIA, Form
 SENTENCE, AGAIN, REASONS = "sentence", "again", "reasons"
 """Prompt files: correctness where an answer is judged as a sentence, without its question; the
 lines of repeated requests; and the reply's form where reasons are short."""
-_PROMPTS: Mapping[str, tuple[Form, Sequence[str]]] = {
+PROMPTS: Mapping[str, tuple[Form, Sequence[str]]] = {
     "answerability": ("digit", ("document", "question")),
     "atomicity": ("criteria", ("claim", "question")),
     "correctness": ("digit", ("document", "question", "answer")),
@@ -27,7 +27,7 @@ _PROMPTS: Mapping[str, tuple[Form, Sequence[str]]] = {
     "coverage": ("coverage", ("claim", "answers")),
 }
 """Of each prompt the form of its reply, and what it shows."""
-TASKS = tuple(name for name in _PROMPTS if name != SENTENCE)
+TASKS = tuple(name for name in PROMPTS if name != SENTENCE)
 """The names of the tasks and of their prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 """Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
@@ -55,16 +55,11 @@ class JudgeSettings:
     reasons: Reasons = "full"
 
 
-def reply_form(task: str) -> Form:
-    """The form of a task's reply."""
-    return _PROMPTS[task][0]
-
-
 def reply_schema(task: str, reasons: Reasons = "full") -> str:
     """The canonical JSON schema of a task's reply: its results, and the reasons before them."""
     # Servers that follow a schema write its fields in order: the reasons' name sorts first.
     properties: dict[str, object] = {} if reasons == "none" else {"analysis": {"type": "string"}}
-    form = reply_form(task)
+    form = PROMPTS[task][0]
     kind = "integer" if form == "digit" else "string"
     properties |= {name: {"enum": words, "type": kind} for name, words in _RESULTS[form].items()}
     schema = {"properties": properties, "required": sorted(properties), "type": "object"}
@@ -100,17 +95,12 @@ def judge_request(
         "answer": escaped("".join(answers[:1])),
         "answers": bullets(answers),
     }
-    form, kind = "json" if settings.structured else "tags", reply_form(task)
-    reply_format = prompts[name].filled(form)
-    if settings.reasons != "full":
-        shorter = prompts[REASONS]
-        reply_format = "\n".join(
-            (shorter.filled(f"{settings.reasons}_{form}"), shorter.filled(f"{form}_{kind}"))
-        )
-    shown = {place: texts[place] for place in _PROMPTS[name][1]}
-    content = prompts[name].filled("prompt", reply_format=reply_format, **shown)
+    form, kind = "json" if settings.structured else "tags", PROMPTS[task][0]
+    short = map(prompts[REASONS].filled, (f"{settings.reasons}_{form}", f"{form}_{kind}"))
+    reply_format = prompts[name].filled(form) if settings.reasons == "full" else "\n".join(short)
+    shown = {place: texts[place] for place in PROMPTS[name][1]}
     return ChatRequest(
-        (Message("user", content),),
+        (Message("user", prompts[name].filled("prompt", reply_format=reply_format, **shown)),),
         settings.sampling,
         prompts[name].template,
         settings.thinking,

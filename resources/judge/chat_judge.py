@@ -29,8 +29,9 @@ def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
     Raises:
         ConfigError: one of them is missing or malformed.
     """
-    names = (*tasks.TASKS, tasks.SENTENCE, tasks.AGAIN, tasks.REASONS)
-    return {name: load_prompt(name, folder) for name in names}
+    return {
+        name: load_prompt(name, folder) for name in (*tasks.PROMPTS, tasks.AGAIN, tasks.REASONS)
+    }
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -72,9 +73,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         form = "json" if settings.structured else "tags"
         if settings.reasons != "full":
             form += f" reasons={settings.reasons}:{digests[tasks.REASONS]}"
-        thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
-        if settings.thinking_tokens is not None:
-            thinking = f"{settings.thinking_tokens}"
+        switch = {None: "default", True: "on", False: "off"}[settings.thinking]
+        thinking = settings.thinking_tokens or switch
         temperature = f"{sampling.temperature:g}" if self._sends_temperature else "default"
         return (
             f"{self._chat.engine} {' '.join(f'{name}:{digests[name]}' for name in named)} {form} "
@@ -119,7 +119,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
             # A document's calls of both tasks go out in a row: a server's prefix cache serves them.
             places: dict[str, int] = {}
             group = sorted(
-                (call for call in calls if tasks.reply_form(call.task) == form),
+                (call for call in calls if tasks.PROMPTS[call.task][0] == form),
                 key=lambda call: places.setdefault(call.document, len(places)),
             )
             answers = self._answers(group, lambda call: [self._request(call)], self._parser(form))
