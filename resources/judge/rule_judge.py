@@ -380,7 +380,7 @@ def atomicity(claim: str, question: str) -> tuple[bool, ...]:
     text, orders = clean(question)[1:]
     asking = sum(_RULES["asking"].search(part) is not None for part in text.split("?"))
     is_question = "?" in text and asking > 0
-    bare = _RULES["one_thing"].sub(" ", _RULES["quoted"].sub("Quotation", text).rstrip(" ?."))
+    bare = _RULES["one_thing"].sub("", _RULES["quoted"].sub("Quotation", text).rstrip(" ?."))
     two_clauses = _RULES["two_clauses"].search(bare) is not None
     about = read(text)
     common = shared(about.topic, about, read(clean(claim).text).content)
