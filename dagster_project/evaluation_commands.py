@@ -91,10 +91,9 @@ def evaluate(  # noqa: PLR0913 - each is one option
     if not keys:
         methods = ", ".join(dict.fromkeys(one.method for one in known if one.entry is None))
         own = ", ".join(one.key for one in known if one.entry is not None)
-        more = f"; your own are {own}" if own else ""
-        raise ConfigError(
-            f"name a system; the methods are {methods} (docs/how-to/evaluate.md){more}"
-        )
+        own = f"; your own are {own}" if own else ""
+        said = f"name a system; the methods are {methods} (docs/how-to/evaluate.md)"
+        raise ConfigError(said + own)
     sets = _test_sets(benchmarks, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)

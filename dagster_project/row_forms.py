@@ -4,8 +4,9 @@ Tables and values of numpy, pandas and polars become plain; a conversation becom
 assistant, and what ``verify --json`` writes the trace that it tells.
 """
 
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,15 @@ def plain_rows(rows: Any) -> list[dict[str, object]]:  # noqa: ANN401 - tables o
         row if isinstance(row, Mapping) else dict(zip(("claim", "evidence"), row, strict=True))
         for row in rows
     )
-    return [{str(name): _plain(value) for name, value in row.items()} for row in named]
+    # NaN is written as a constant that JSON does not have.
+    texts = (json.dumps({str(name): row[name] for name in row}, default=_plain) for row in named)
+    return [json.loads(text, parse_constant=lambda _: None) for text in texts]
 
 
-def _plain(value: Any) -> object:  # noqa: ANN401 - any
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(part) for part in value]
-    missing = type(value).__name__ in {"NAType", "NaTType"} or value != value  # noqa: PLR0124 - NaN
-    return None if missing else value
+def _plain(value: Any) -> object:  # noqa: ANN401 - of numpy or pandas
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return None if type(value).__name__ in {"NAType", "NaTType"} else str(value)
 
 
 def in_score_form(values: Any) -> Any:  # noqa: ANN401 - JSON

@@ -52,13 +52,12 @@ def score_file(
     recorded: Path | None = None,
     out: Path | None = None,
     output: Format = Format.TEXT,
-    questions: bool = False,
 ) -> int:
     """Score a file of traces, write its tables and print them; how many lines were not scored.
 
     ``recorded`` is a ``judge_calls`` table to use instead of the judge; ``out`` is the path of the
     reward table, by default next to the traces. Lines that cannot be read are written next to the
-    table, with their problems. ``questions``: also what each question earned.
+    table, with their problems.
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
@@ -91,7 +90,7 @@ def score_file(
         print_rows(reward_frame(scored), output)
     else:
         markdown = output is Format.MARKDOWN
-        print_text(reward_page(scored, markdown=markdown, questions=questions))
+        print_text(reward_page(scored, markdown=markdown))
     notes = list(map(str, problems[:_SHOWN]))
     notes += [f"and {len(problems) - _SHOWN:,} further problems"] * (len(problems) > _SHOWN)
     notes += [f"scored {len(records):,} of {len(records) + rejected:,} lines"] * bool(rejected)
@@ -148,14 +147,10 @@ def opened_engines(recorded: Path | None = None) -> Iterator[tuple[Judge, Embedd
 
     Raises:
         ConfigError: the environment is wrong.
-        EngineError: ``recorded`` is no table of rulings.
     """
     from dagster_project.engine_resources import open_resources
 
     load_env_file()
     names = ["question_embedder", *["judge"] * (recorded is None)]
     with open_resources(read_settings(), *names) as (questions, *judges):
-        judge: Judge = judges[0].open() if recorded is None else ReplayJudge(recorded)
-        if recorded is not None:
-            judge.judge([])  # reads the table
-        yield judge, questions.open()
+        yield ReplayJudge(recorded) if recorded else judges[0].open(), questions.open()

@@ -41,7 +41,6 @@ def score(  # noqa: PLR0913 - each is one option
     endpoint: own_model.EndpointOption = "",
     model: own_model.ModelOption = "",
     key_env: own_model.KeyOption = "",
-    questions: Annotated[bool, typer.Option(help="Also print each question's values.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Score traces with the reward ensemble; print the table and write it as Parquet.
@@ -56,9 +55,7 @@ def score(  # noqa: PLR0913 - each is one option
     settings = reward_settings(weight, reading)
     labels = offered_labels(settings, three_way=three_way)
     own_model.use_as_judge(own_model.named_model(endpoint, model, key_env), judge_calls)
-    if score_file(
-        traces, settings, labels, recorded=judge_calls, out=out, output=output, questions=questions
-    ):
+    if score_file(traces, settings, labels, recorded=judge_calls, out=out, output=output):
         raise typer.Exit(UNREADABLE)
 
 
@@ -108,9 +105,8 @@ def reward_settings(weights: list[str] | None, readings: list[str] | None) -> Re
         try:
             numbers[name.strip()] = float(number)
         except ValueError as error:
-            raise ConfigError(
-                f"--weight is '{word}'; it must be NAME=NUMBER, such as diversity=0"
-            ) from error
+            wanted = "it must be NAME=NUMBER, such as diversity=0"
+            raise ConfigError(f"--weight is '{word}'; {wanted}") from error
     names = [one.name for one in fields(RewardSettings) if one.name != "weights"]
     chosen: dict[str, Any] = dict(word.partition("=")[::2] for word in readings or ())
     if unknown := chosen.keys() - names:

@@ -90,22 +90,25 @@ def verify(  # noqa: PLR0913 - each is one option
         problems = [*problems, *unread]
     for problem in problems:
         print_note(str(problem))
-    if html is not None:
-        require_writable(html)
-    results = _verified(settings, system, records, as_json=as_json)
-    if html is not None:
-        _write_page(html, results)
+    results = _verified(settings, system, records, html, as_json=as_json)
     verdicts = [result.verdict for result in results]
     raise typer.Exit(NO_VERDICT if problems else exit_code(verdicts, many=claim is None))
 
 
 def _verified(
-    settings: "Settings", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
+    settings: "Settings",
+    system: str,
+    records: "Sequence[ClaimRecord]",
+    page: Path | None,
+    *,
+    as_json: bool,
 ) -> "list[VerifiedClaim]":
-    """Verify the claims, print each as soon as it is there, and return the results."""
+    """Verify the claims, print each as soon as it is there, and write them to the trace page."""
     from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
+    if page is not None:
+        require_writable(page)
     results: list[VerifiedClaim] = []
     quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
     with nullcontext() if quiet else shown_progress(), claim_verifier(settings, system) as verifier:
@@ -121,6 +124,8 @@ def _verified(
                 print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
+    if page is not None:
+        _write_page(page, results)
     return results
 
 

@@ -1,9 +1,8 @@
-"""Scored rollouts for a reader: one row per rollout, and what each of its questions earned."""
+"""Scored rollouts for a reader: one row per rollout."""
 
 import polars as pl
 
 from decomposerl.reports.tables import markdown_table, one_line, text_table
-from decomposerl.rewards.format import CONDITIONS, conditions_met
 from decomposerl.rewards.scoring import TOTAL, RewardedBatch
 
 _NONE = "–"
@@ -27,38 +26,15 @@ def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
     return pl.DataFrame(head, schema=_HEAD, orient="row").hstack(rewards)
 
 
-def reward_page(scored: RewardedBatch, *, markdown: bool = False, questions: bool = False) -> str:
-    """The frame with a line of means, as aligned text or Markdown.
-
-    ``questions``: then each rollout's claim, unmet format conditions and values of each question.
-    """
+def reward_page(scored: RewardedBatch, *, markdown: bool = False) -> str:
+    """The frame with a line of means, as aligned text or Markdown."""
     wide, size = reward_frame(scored), len(_HEAD)
     head = [name.replace("_", " ") for name in wide.columns]
     rows = [[*map(_text, row[:size]), *map(_number, row[size:])] for row in wide.iter_rows()]
     means = (_number(wide[name].mean()) for name in wide.columns[size:])
     rows.append(["mean", *[""] * (size - 1), *means])
     right = [kind != pl.String for kind in wide.dtypes]
-    table = markdown_table(head, rows) if markdown else text_table([head, *rows], right, (1, -1))
-    pages = (_page(scored, index) for index in range(len(scored.cases)) if questions)
-    return "\n\n".join([table, *pages])
-
-
-def _page(scored: RewardedBatch, index: int) -> str:
-    rollout = scored.cases[index].rollout
-    lines = [f"{one_line(rollout.group)}, rollout {rollout.number}: {_text(rollout.claim)}"]
-    met = conditions_met(rollout.trace)
-    if lacking := [name for name in CONDITIONS if name not in met]:
-        lines.append(f"  form lacks: {'; '.join(lacking)}")
-    for fault in rollout.trace.faults:
-        detail = f" ({one_line(fault.detail)})" if fault.detail else ""
-        lines.append(f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}")
-    for number, cycle in enumerate(rollout.trace.cycles):
-        lines += [f"  {number + 1}. {_text(cycle.question)}", f"     {_text(cycle.answer)}"]
-        for name, results in scored.results.items():
-            for found in results[index].questions[number : number + 1]:
-                detail = f": {found.detail}" if found.detail else ""
-                lines.append(f"     {name} {_number(found.value)}, {found.state}{detail}")
-    return "\n".join(lines)
+    return markdown_table(head, rows) if markdown else text_table([head, *rows], right, (1, -1))
 
 
 def _number(value: object) -> str:

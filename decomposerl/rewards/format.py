@@ -21,7 +21,8 @@ from decomposerl.traces.trace import Trace
 _UNANSWERED = {"no_question", "unanswered", "answer_without_question"}
 _NOT_ONE_VERDICT = {"no_verdict", "several_verdicts", "not_last"}
 _MALFORMED = {"no_block", "unclosed", "stray_close", "malformed_tag"}
-CONDITIONS: Mapping[str, set[str]] = {
+Conditions = Mapping[str, set[str]]
+CONDITIONS: Conditions = {
     "opens with a thought": {"no_opening_thought"},
     "asks at least one question, none twice": {"no_question", "repeated_question"},
     "every question is followed by its answer": _UNANSWERED,
@@ -33,7 +34,7 @@ CONDITIONS: Mapping[str, set[str]] = {
 }
 """What each condition excludes: faults of the exact tags (other tags pay nothing), and what a trace
 lacks as a whole."""
-PRINTED: Mapping[str, set[str]] = {
+PRINTED: Conditions = {
     "well-formed XML": _MALFORMED,
     "questions and answers alternate": {"too_few_cycles 0", *_UNANSWERED},
     "a valid final verdict": {"undecided", *_NOT_ONE_VERDICT},
@@ -48,9 +49,7 @@ def format_reward(case: RewardCase, settings: RewardSettings) -> RewardResult:
     return RewardResult(len(conditions_met(case.rollout.trace, conditions)) / len(conditions))
 
 
-def conditions_met(
-    trace: Trace, conditions: Mapping[str, set[str]] = CONDITIONS
-) -> tuple[str, ...]:
+def conditions_met(trace: Trace, conditions: Conditions = CONDITIONS) -> tuple[str, ...]:
     """The names of the conditions that a trace meets."""
     wrong = {"undecided"} if trace.verdict is None else set[str]()
     wrong |= set() if trace.blocks else {"no_block"}

@@ -42,10 +42,8 @@ def _question(
         beside = settings.abstention == "part" and not asks_about_part(rollout.claim, question)
         state = "beside_the_claim" if beside else "abstained"
         pays = not beside and answerable == (settings.abstention == "literal")
-        detail = f"answerable {answerable:d}, atomic {met}/{all_}"
     else:
         state, pays = "answered", answerable and bool(correct)
-        detail = f"answerable {answerable:d} x atomic {met}/{all_} x correct {correct:d}"
     if restates:
-        return QuestionResult(0.0, "restates", detail)
-    return QuestionResult(float(pays) * atomic, state, detail)
+        return QuestionResult(0.0, "restates")
+    return QuestionResult(float(pays) * atomic, state)

@@ -5,7 +5,7 @@ case, in order. It calls no model: everything it needs is in the case.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from typing import Literal, Self
 
@@ -64,14 +64,10 @@ class RewardCase:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """A reward's value for one cycle and the name of the case (``necessary``).
-
-    ``detail`` explains the value to a reader.
-    """
+    """A reward's value for one cycle and the name of the case (``necessary``)."""
 
     value: float | None
     state: str = "scored"
-    detail: str = field(default="", compare=False)
 
 
 def mean(values: Sequence[float]) -> float:

@@ -31,8 +31,6 @@ from decomposerl.schemas import JUDGE_CALLS, VERDICTS
 from decomposerl.schemas import REWARDS as TABLE
 from decomposerl.traces.rollout import Rollout
 
-RewardValue = float | None
-"""What one reward adds to one rollout's total before its weight; None adds nothing."""
 Rulings = Mapping[JudgeCall, Ruling]
 TOTAL = "total"
 """The name of the sum in the table of rewards."""
@@ -52,7 +50,7 @@ class RewardedBatch:
     cases: tuple[RewardCase, ...] = field(compare=False)
     weights: Mapping[str, float]
     results: Mapping[str, Sequence[RewardResult]]
-    counted: Mapping[str, Sequence[RewardValue]]
+    counted: Mapping[str, Sequence[float | None]]
     totals: Sequence[float | None]
     judge_calls: pl.DataFrame = field(default_factory=JUDGE_CALLS.empty, compare=False)
 
@@ -293,7 +291,7 @@ def reward_batch(cases: Sequence[RewardCase], settings: RewardSettings) -> Rewar
     """
     active = active_rewards(settings)
     results = {reward.name: [RewardResult(None, "absent")] * len(cases) for reward in active}
-    counted: dict[str, list[RewardValue]] = {name: [None] * len(cases) for name in results}
+    counted: dict[str, list[float | None]] = {name: [None] * len(cases) for name in results}
     by_group = sorted(range(len(cases)), key=lambda place: cases[place].rollout.group)
     for name, places in groupby(by_group, key=lambda place: cases[place].rollout.group):
         group = list(places)

@@ -7,7 +7,7 @@ fails twice has no value: it is never read as a 0. Failures are counted by reaso
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
 from itertools import product
 from typing import get_args
 
@@ -29,9 +29,8 @@ def load_judge_prompts(folder: str = "") -> dict[str, PromptFile]:
     Raises:
         ConfigError: one of them is missing or malformed.
     """
-    return {
-        name: load_prompt(name, folder) for name in (*tasks.PROMPTS, tasks.AGAIN, tasks.REASONS)
-    }
+    names = (*tasks.PROMPTS, tasks.AGAIN, tasks.REASONS)
+    return {name: load_prompt(name, folder) for name in names}
 
 
 class ChatJudge(ChatEngine[JudgeCall]):
@@ -134,6 +133,4 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return lambda reply: read_ruling(reply.text, form, structured=structured)
 
     def _request(self, call: JudgeCall) -> ChatRequest:
-        request = partial(tasks.judge_request, self._prompts, self._settings, call.task)
-        texts = {"document": call.document, "claim": call.claim, "question": call.question}
-        return request(answers=call.answers, **texts)
+        return tasks.judge_request(self._prompts, self._settings, **asdict(call))

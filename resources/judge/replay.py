@@ -36,19 +36,15 @@ class ReplayJudge:
         """
         if self._rulings is None:
             self._rulings = self._recorded()
-        recorded: list[Ruling] = []
-        for call in calls:
-            ruling = self._rulings.get(call.key)
-            if ruling is None:
+        keys = [call.key for call in calls]
+        for call, key in zip(calls, keys, strict=True):
+            if key not in self._rulings:
                 text = (call.question or call.claim)[:80]
                 raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
-            recorded.append(ruling)
-        self.hits += len(recorded)
-        return recorded
+        self.hits += len(keys)
+        return [self._rulings[key] for key in keys]
 
     def _recorded(self) -> Mapping[str, Ruling]:
-        if not self._path.is_file():
-            raise EngineError(f"{self.engine}: there is no {self._path}")
         try:
             table = pl.read_parquet(self._path, columns=["call_key", "value", "failure"])
         except (pl.exceptions.PolarsError, OSError) as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from decomposerl.judge.call import Calls, Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.scoring import RewardValue, planned_calls, reward_rollouts, rulings_on
+from decomposerl.rewards.scoring import planned_calls, reward_rollouts, rulings_on
 from decomposerl.training.curves import Split
 from decomposerl.training.experiment import Experiment
 from resources.chat.engine import ChatEngine
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from accelerate import Accelerator, PartialState
 
 Result = TypeVar("Result")
-RewardColumns = Mapping[str, Sequence[RewardValue]]
+RewardColumns = Mapping[str, Sequence[float | None]]
 _AT_ONCE = 256  # parts of rollouts; the judge's client limits the requests in flight
 
 
@@ -96,7 +96,7 @@ class RewardScorer:
 
 def reward_functions(
     names: Sequence[str], rewards: RewardColumns
-) -> list[Callable[..., list[RewardValue]]]:
+) -> list[Callable[..., list[float | None]]]:
     """One function per reward, which TRL logs under its ``__name__``.
 
     Each gives the column of its name in ``rewards``, where the trainer puts those of a batch.
@@ -104,8 +104,8 @@ def reward_functions(
     return [_reward_function(name, rewards) for name in names]
 
 
-def _reward_function(name: str, rewards: RewardColumns) -> Callable[..., list[RewardValue]]:
-    def reward(**_: object) -> list[RewardValue]:
+def _reward_function(name: str, rewards: RewardColumns) -> Callable[..., list[float | None]]:
+    def reward(**_: object) -> list[float | None]:
         return list(rewards[name])
 
     reward.__name__ = reward.__qualname__ = name
@@ -114,7 +114,7 @@ def _reward_function(name: str, rewards: RewardColumns) -> Callable[..., list[Re
 
 def shuffled_in_groups(
     columns: RewardColumns, completions: Sequence[Completion], seed: int, step: int
-) -> dict[str, list[RewardValue]]:
+) -> dict[str, list[float | None]]:
     """Give each rollout the whole reward vector of a random rollout of its group.
 
     A control: the same rewards, unrelated to the policy's behaviour. Equal seeds and steps give

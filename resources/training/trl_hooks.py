@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decomposerl.errors import TrainingError
-from decomposerl.rewards.scoring import RewardValue
 from resources.chat.engine import ChatEngine
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from resources.training.data import CompletionReader
@@ -109,7 +108,7 @@ class TrainerParts:
     order: StepOrder
     reader: CompletionReader
     scorer: RewardScorer
-    rewards: dict[str, Sequence[RewardValue]]
+    rewards: dict[str, Sequence[float | None]]
     phases: PhaseTimer
     checkpoints: Checkpoints
     sampler: SamplerCheck

@@ -218,13 +218,6 @@ def test_traces_come_from_standard_input_too(tmp_path: Path):
     assert [] == list(tmp_path.rglob("*.jsonl"))
 
 
-def test_questions_are_shown_with_what_they_earned(file: Path):
-    """Each with its values and states, and each fault of form."""
-    shown = score(file, *LEAN, "--questions").stdout
-    words = (", necessary", "answered: answerable 1 x", "abstained: ", "form lacks:", "at chara")
-    assert [] == [word for word in words if word not in shown]
-
-
 def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
     """What can be read is scored; the rest stands in the rejects file as it was, with reasons."""
     good = '{"claim": "Ada.", "evidence": "Ada.", "trace": "<think>x</think>"}'
