@@ -54,7 +54,6 @@ _SHOWN = 300
 _OF_ENDPOINT = {"transport", "rate_limited", "server_error"}
 # With one of these as the cause, nothing reached the endpoint.
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
-_SERVER_ERRORS = range(500, 600)
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
@@ -167,7 +166,7 @@ def failure_from(error: Exception) -> ChatFailure:
     """What an exception of the openai package says of a request, and where a redirect leads."""
     if isinstance(error, APIStatusError):
         status, said, reply = error.status_code, error.message, error.response
-        reason: FailureReason = "server_error" if status in _SERVER_ERRORS else "refused"
+        reason: FailureReason = "server_error" if reply.is_server_error else "refused"
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             reason = "rate_limited"
         if reply.is_redirect:
@@ -225,7 +224,8 @@ class Sender:
             if not await self._budget.reserve(expected):
                 return ChatFailure("budget", self._budget.spent_at)
             try:
-                for host in sorted(self._hosts, key=lambda host: host.running):
+                for place, host in enumerate(sorted(self._hosts, key=lambda host: host.running)):
+                    self.counts.add(calls=place > 0, retries=place > 0)  # ``reserve`` counted one
                     outcome = await self._in_time(host, request, arguments)
                     if not isinstance(outcome, ChatFailure) or outcome.reason not in _OF_ENDPOINT:
                         break

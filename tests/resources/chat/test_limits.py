@@ -57,8 +57,8 @@ def test_a_healthy_endpoint_takes_over_from_a_failing_one(fault: Answer):
         both = settings(broken.url, well.url, concurrency=4)
         with ChatClient(both, None, retries=0) as chat:
             assert [None] * 50 == reasons(chat.complete([request(n) for n in range(50)]))
-        assert len(broken.asked) > 0
-        assert 50 == len(well.asked)
+        assert (len(broken.asked) > 0, 50) == (True, len(well.asked))
+        assert chat.counts["calls"] == 50 + chat.counts["retries"] == 50 + len(broken.asked)
 
 
 @pytest.mark.parametrize(
