@@ -16,7 +16,7 @@ others, the deadline of a request moves, up to ``queue_deadline_s``. A hung endp
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -58,6 +58,10 @@ _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProto
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
 
+class CeilingReached(OpenAIError):  # noqa: N818 - the name is what happened
+    """A ceiling refuses another call; the package does not retry its own errors."""
+
+
 class Budget:
     """The ceilings of an endpoint, inside one event loop.
 
@@ -88,6 +92,16 @@ class Budget:
             self._counts.add(calls=1, prompt_tokens=expected[0], completion_tokens=expected[1])
         return not self.spent_at
 
+    def go_on(self) -> None:
+        """Count one more call of a request that was counted once.
+
+        Raises:
+            CeilingReached: the ceiling in calls refuses it.
+        """
+        if self._ceilings.calls and self._counts["calls"] >= self._ceilings.calls:
+            raise CeilingReached(f"ceiling of {self._ceilings.calls:,} calls")
+        self._counts.add(calls=1, retries=1)
+
     def settle(self, expected: Usage) -> None:
         """Take back the estimate of a request, once what it used is counted."""
         self._counts.add(prompt_tokens=-expected[0], completion_tokens=-expected[1])
@@ -116,11 +130,11 @@ class OneHost(DefaultAsyncHttpxClient):
     (status 400 and above) only the beginning is read.
     """
 
-    def __init__(self, url: str, most_bytes: int) -> None:
-        """``most_bytes`` of one reply."""
+    def __init__(self, url: str, most_bytes: int, retry: Callable[[], object] = int) -> None:
+        """``most_bytes`` of one reply; ``retry`` is called before the package repeats a call."""
         jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         super().__init__(trust_env=not is_loopback(url), follow_redirects=False, cookies=jar)
-        self._most_bytes = most_bytes
+        self._most_bytes, self._retry = most_bytes, retry
 
     async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
         """The whole reply; ``stream`` is ignored.
@@ -128,6 +142,8 @@ class OneHost(DefaultAsyncHttpxClient):
         Raises:
             OpenAIError: the body has more than ``most_bytes``; the package does not retry its own.
         """
+        if int(request.headers.get("x-stainless-retry-count", 0)):
+            self._retry()
         content = bytearray()
         reply = await super().send(request, **how | {"stream": True, "follow_redirects": False})
         try:
@@ -147,9 +163,13 @@ class OneHost(DefaultAsyncHttpxClient):
 
 
 def openai_client(
-    url: str, key: SecretStr, most_bytes: int, retries: int, wait_s: float | None = None
+    url: str,
+    key: SecretStr,
+    http_client: OneHost,
+    retries: int,
+    wait_s: float | None = None,
 ) -> AsyncOpenAI:
-    """A client of the openai package over ``OneHost``; ``retries`` are the package's own.
+    """A client of the openai package; ``retries`` are its own.
 
     ``wait_s`` limits each wait for the endpoint.
     """
@@ -158,12 +178,14 @@ def openai_client(
         base_url=url,
         max_retries=retries,
         timeout=wait_s,
-        http_client=OneHost(url, most_bytes),
+        http_client=http_client,
     )
 
 
 def failure_from(error: Exception) -> ChatFailure:
     """What an exception of the openai package says of a request, and where a redirect leads."""
+    if isinstance(error, CeilingReached):
+        return ChatFailure("budget", str(error))
     if isinstance(error, APIStatusError):
         status, said, reply = error.status_code, error.message, error.response
         reason: FailureReason = "server_error" if reply.is_server_error else "refused"
@@ -204,9 +226,10 @@ class Sender:
         """``counts`` gets calls, retries and usage; as in ``ChatClient``."""
         self._endpoint, self._name = endpoint, sent_as or endpoint.model
         self._key, self._counts, self._cooldown_s = key, counts, cooldown_s
-        most = endpoint.most_reply_bytes
-        self._hosts = [Host(openai_client(url, key, most, retries)) for url in urls]
         self._budget, self._known = Budget(endpoint, counts), set[str]()
+        most, again = endpoint.most_reply_bytes, self._budget.go_on
+        bounded = ((url, OneHost(url, most, again)) for url in urls)
+        self._hosts = [Host(openai_client(url, key, one, retries)) for url, one in bounded]
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._faults, self._fault, self._down_until = 0, ChatFailure("transport", ""), 0.0
 
@@ -225,8 +248,7 @@ class Sender:
                 return ChatFailure("budget", self._budget.spent_at)
             try:
                 for place, host in enumerate(sorted(self._hosts, key=lambda host: host.running)):
-                    self.counts.add(calls=place > 0, retries=place > 0)  # ``reserve`` counted one
-                    outcome = await self._in_time(host, request, arguments)
+                    outcome = await self._in_time(host, request, arguments, further=place > 0)
                     if not isinstance(outcome, ChatFailure) or outcome.reason not in _OF_ENDPOINT:
                         break
             finally:
@@ -250,16 +272,22 @@ class Sender:
             await host.client.close()
 
     async def _in_time(
-        self, host: Host, request: ChatRequest, arguments: dict[str, Any]
+        self, host: Host, request: ChatRequest, arguments: dict[str, Any], *, further: bool
     ) -> Outcome:
         """The outcome at an endpoint, before the deadline; what it used is counted."""
         # Whatever comes of it, the endpoint may have read the prompt and charge for it.
         prompt_tokens, _, estimated = tokens_of(request)
-        completion_tokens = retries = 0
+        completion_tokens = 0
         loop, each = asyncio.get_running_loop(), self._endpoint.deadline_s
         sent, most = loop.time(), max(each, self._endpoint.queue_deadline_s)
         create = host.client.chat.completions.with_raw_response.create
-        asking = asyncio.ensure_future(create(**arguments))
+
+        async def ask() -> Any:  # noqa: ANN401 - the package's raw reply
+            if further:  # ``reserve`` counted the first
+                self._budget.go_on()
+            return await create(**arguments)
+
+        asking = asyncio.ensure_future(ask())
         host.running += 1
         try:
             while not asking.done():
@@ -268,14 +296,12 @@ class Sender:
                     return ChatFailure("timeout", f"no reply within {due - sent:,.1f} s")
                 await asyncio.wait([asking], timeout=due - loop.time())
             raw = asking.result()
-            host.answered, retries = loop.time(), raw.retries_taken
-            reply, estimated = read_reply(raw.content, loop.time() - sent, request)
+            host.answered = loop.time()
+            reply, refusal, estimated = read_reply(raw.content, loop.time() - sent, request)
             prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
         except Garbled as error:
             return ChatFailure("server_error", str(error))
         except Exception as error:  # noqa: BLE001 - no request raises
-            if isinstance(error, (APIStatusError, APIConnectionError)):
-                retries = int(error.request.headers.get("x-stainless-retry-count", 0))
             lost = isinstance(error, OpenAIError) and not isinstance(error, APIStatusError)
             if not lost or type(error.__cause__).__name__ in _NEVER_SENT:
                 prompt_tokens, estimated = 0, False
@@ -284,8 +310,6 @@ class Sender:
             asking.cancel()
             host.running -= 1
             self._counts.add(
-                calls=retries,
-                retries=retries,
                 estimated=estimated,
                 prompt_tokens=prompt_tokens,
                 completion_tokens=completion_tokens,
@@ -297,6 +321,8 @@ class Sender:
                 f"same model, add served_as = [{json.dumps(reply.model)}]"
             )
             return ChatFailure("wrong_model", detail, reply.text, lasting=True)
+        if refusal:
+            return ChatFailure("empty", f"the model refused ({refusal})", refusal)
         return failure_of(reply, request) or reply
 
     async def _names(self, host: Host, reported: str) -> bool:

@@ -137,10 +137,12 @@ def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def read_reply(body: bytes, latency_s: float, request: ChatRequest) -> tuple[ChatReply[None], bool]:
-    """The reply in a body, and whether its usage is estimated, as where it is implausible.
+def read_reply(
+    body: bytes, latency_s: float, request: ChatRequest
+) -> tuple[ChatReply[None], str, bool]:
+    """The reply in a body, its refusal, and whether its usage is estimated, being implausible.
 
-    A text may come in parts, or as a refusal; an unknown finish reason becomes ``other``, and log
+    A text may come in parts; an unknown finish reason becomes ``other``, and log
     probabilities that are none are left out.
 
     Raises:
@@ -150,7 +152,7 @@ def read_reply(body: bytes, latency_s: float, request: ChatRequest) -> tuple[Cha
         data = json.loads(body)
         choice = data["choices"][0]
         message, finish = choice["message"], choice.get("finish_reason")
-        text = _joined(message.get("content")) or _text(message.get("refusal"))
+        text, refusal = _joined(message.get("content")), _text(message.get("refusal"))
         prompt_tokens, completion_tokens, estimated = tokens_of(request, data.get("usage"), text)
         reply: ChatReply[None] = ChatReply(
             text=text,
@@ -165,7 +167,7 @@ def read_reply(body: bytes, latency_s: float, request: ChatRequest) -> tuple[Cha
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, estimated
+    return reply, refusal, estimated
 
 
 def tokens_of(request: ChatRequest, reported: object = None, text: str = "") -> Usage:

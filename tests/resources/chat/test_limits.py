@@ -176,6 +176,16 @@ def test_a_call_that_brought_no_reply_costs_its_prompt(
         assert (tokens, written) == (spent(chat), chat.counts["completion_tokens"])
 
 
+def test_the_ceiling_in_calls_holds_for_repeated_calls_too():
+    """Those of the package, and those at another address."""
+    with FaultServer(usual=server.BROKEN) as one, FaultServer(usual=server.BROKEN) as other:
+        both = settings(one.url, other.url, concurrency=2, calls=5)
+        with ChatClient(both, None, retries=4) as chat:
+            outcomes = chat.complete([request(number) for number in range(9)])
+        assert 5 == len(one.asked) + len(other.asked) == chat.counts["calls"]
+        assert "budget" in {outcome.reason for outcome in outcomes}
+
+
 def test_a_released_reservation_lets_another_go():
     """Whoever waits for room takes that of a call that used nothing."""
 
