@@ -135,7 +135,7 @@ def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
     """
     repeated: list[Ground] = []
     rest = list(answer)
-    for sentence in _sentences(evidence):
+    for sentence in _distinct(_sentences(evidence)):
         start, end = sentence.span
         if len(sentence.words.content) >= _TELLING:
             for place in _hits(sentence.spelling, answer):
@@ -231,7 +231,7 @@ def _plain(letter: str) -> str:
 def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
     asked = _read(question).content
-    for said, place, _ in _placed(_without_lead(rest)):
+    for said, place, _ in _distinct(_placed(_without_lead(rest))):
         short = len(said.content) < _SHORT
         required, wanted = said.numbers, said.content
         if short:
@@ -251,7 +251,7 @@ def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
 def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of the answer the one that contradicts it most, if one does."""
     asked, source = _read(question), _sentences(evidence)
-    for said, place, _ in _placed(_without_lead(answer)):
+    for said, place, _ in _distinct(_placed(_without_lead(answer))):
         own = said.numbers - asked.numbers
         topic = (said.content | asked.content) - said.numbers - asked.numbers
         known = any(own & words.numbers for words, *_ in source)
@@ -299,6 +299,11 @@ def _placed(text: str) -> tuple[_Placed, ...]:
         position = start + len(sentence)
         placed.append(_Placed(parse(sentence), (start, position), _spelled(sentence)[0].strip()))
     return tuple(placed)
+
+
+def _distinct(sentences: tuple[_Placed, ...]) -> list[_Placed]:
+    """The first of those that are spelt alike: a repeated sentence is compared once."""
+    return list({one.spelling: one for one in reversed(sentences)}.values())[::-1]
 
 
 _sentences = lru_cache(maxsize=16)(_placed)  # of the evidence, which answers share
