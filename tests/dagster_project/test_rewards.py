@@ -383,7 +383,7 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
         assert 200 == status, reply
         assert known == list(table_rows(reply["rollouts"]))
         status, health = send(url)
-        assert (200, "rule_judge:3") == (status, health["judge"])
+        assert (200, "rule_judge:4") == (status, health["judge"])
         status, refused = send(url, b" " * (LARGEST_BODY + 1))
         assert (413, "16,000,000 bytes" in refused["error"]) == (status, True)
         assert 403 == send(url, body(*lines), JSON | {"Origin": "http://a.example"})[0]

@@ -251,7 +251,7 @@ def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
         resource = resources_for(profile)["judge"]
         with resource.process_config_and_initialize_cm() as opened:
             judge = judge_for(opened, experiment("tiny")).open()
-            judge.judge([one for one in judged_rollout().calls if one.task == "answerability"])
+            judge.judge([one for one in judged_rollout().values() if one.task == "answerability"])
         asked = len(served.prompts)
         write_judged_run(tmp_path, "tiny", judge.engine)
         with closing(JudgeTexts(profile)) as texts:
