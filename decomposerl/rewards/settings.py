@@ -15,7 +15,7 @@ class RewardSettings:
     """How rewards are read and summed.
 
     ``weights`` overrides a reward's weight by name (1 for the paper's seven, 0 for further
-    members); 0 switches a reward off. ``own`` is the import path of a reward of one's own
+    members); 0 switches a reward off. ``own`` is the import path of your own reward
     (``rewards.own``), whose weight is 1 unless ``weights`` has one. ``failures``: a reward that
     lacks a ruling is left out of its group's sums, or ends the run. ``votes`` says whose verdicts
     make the pseudo-label of an unlabelled claim; ``necessity`` aggregates over questions.

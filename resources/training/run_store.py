@@ -127,11 +127,6 @@ class RunFolder:
         """The adapter of step 0, or of a step between that measured held-out claims."""
         return self.path / f"{_ADAPTER}{step}"
 
-    def measured_adapters(self) -> dict[int, Path]:
-        """The adapters of ``adapter_at`` by step, without the one of step 0."""
-        paths = {path.name.removeprefix(_ADAPTER): path for path in self.path.glob(f"{_ADAPTER}*")}
-        return {int(step): path for step, path in paths.items() if step.isdigit() and int(step)}
-
     @property
     def outcome(self) -> Path:
         """How the run ended."""

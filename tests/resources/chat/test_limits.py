@@ -187,7 +187,7 @@ def test_the_ceiling_in_calls_holds_for_repeated_calls_too():
 
 
 def test_a_released_reservation_lets_another_go():
-    """Whoever waits for room takes that of a call that used nothing."""
+    """A request that waits for room takes that of a call that used nothing."""
 
     async def spend() -> bool:
         budget = Budget(settings(tokens=ALL), Counts())

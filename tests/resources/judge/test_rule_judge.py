@@ -225,7 +225,7 @@ ROLES: dict[str, tuple[Role, ...]] = {
 
 
 def alone(name: str) -> RewardSettings:
-    """A reward of one's own, and no other."""
+    """Your own reward, and no other."""
     return RewardSettings(OTHERS_OFF | {"own": 1.0}, own=f"own_rewards:{name}")
 
 
