@@ -140,7 +140,7 @@ def quotes(answer: str, evidence: str) -> Iterator[tuple[Span, tuple[Span, Groun
     """
     for start, end in quotations(answer)[:MOST_QUOTATIONS]:
         quotation = answer[start:end]
-        form = _spelled(quotation)[0].strip()
+        form = _spelling(quotation)[0].strip()
         places = list(_hits(form, evidence)) or list(_hits(form.strip(_EDGES), evidence))
         exact = [place for place in places if evidence[slice(*place)] == quotation]
         match: GroundMatch = "exact" if exact else "normalised"
@@ -185,20 +185,19 @@ def _hits(wanted: str, text: str) -> Iterator[Span]:
         start = whole.find(wanted, next_start)
 
 
-def _spelled(text: str) -> tuple[str, list[int]]:
+@lru_cache(maxsize=16)  # what is asked of answer and evidence comes together
+def _spelling(text: str) -> tuple[str, list[int]]:
     """A text in small letters without accents, with one quote mark, dash and space.
 
     Then where each of its characters stands in the original.
     """
-    form, places = list[str](), list[int]()
+    form: list[str] = []
+    places: list[int] = []
     for place, letter in enumerate(map(_plain, text.translate(_ALIKE))):
         if letter and not (letter == " " and form[-1:] == [" "]):
             form.append(letter)
             places.append(place)
     return "".join(form), places
-
-
-_spelling = lru_cache(maxsize=16)(_spelled)  # of answer and evidence: what is asked comes together
 
 
 @lru_cache(maxsize=8192)
@@ -236,13 +235,18 @@ def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
             yield Ground(stretch, place, "near")
 
 
+_read = lru_cache(maxsize=1024)(parse)  # of a repeated sentence once: objects cost collections
+
+
 def _placed(text: str) -> tuple[_Placed, ...]:
     """The parsed sentences of a text, which the splitter only trims."""
     placed, position = [], 0
+    whole, places = _spelling(text)
     for sentence in split_sentences(text):
         start = text.index(sentence, position)
         position = start + len(sentence)
-        placed.append(_Placed(parse(sentence), (start, position), _spelled(sentence)[0].strip()))
+        spelling = whole[bisect_left(places, start) : bisect_left(places, position)].strip()
+        placed.append(_Placed(_read(sentence), (start, position), spelling))
     return tuple(placed)
 
 
