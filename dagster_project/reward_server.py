@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from http import HTTPStatus
 from threading import Thread
@@ -31,12 +31,12 @@ from decomposerl.schemas import LABELS, WRITTEN, Verdict
 from decomposerl.traces.records import (
     MOST_BYTES,
     Problem,
-    TraceRecord,
     json_object,
     meant_field,
     read_trace_rows,
     safe_name,
 )
+from decomposerl.traces.rollout import Rollout
 from resources.chat.engine import ChatEngine
 from resources.training.process import RunLimits
 
@@ -104,8 +104,7 @@ class RewardService:
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
 
     def _scored(self, body: bytes) -> Answer:
-        records, notes = _records(body, self.labels)
-        rollouts = [record.rollout() for record in records]
+        rollouts, notes = _rollouts(body, self.labels)
         cycles = [len(rollout.trace.cycles) for rollout in rollouts]
         if (sent := sum(n for n in cycles if n <= MOST_CYCLES)) > self.most_questions:
             most = f"at most {self.most_questions:,} are judged in a request: send fewer groups"
@@ -123,7 +122,7 @@ class RewardService:
         }
 
 
-def _records(body: bytes, labels: tuple[Verdict, ...]) -> tuple[list[TraceRecord], list[str]]:
+def _rollouts(body: bytes, labels: tuple[Verdict, ...]) -> tuple[list[Rollout], list[str]]:
     """What a request has to be scored, and notes on what of it is not read.
 
     Raises:
@@ -141,21 +140,24 @@ def _records(body: bytes, labels: tuple[Verdict, ...]) -> tuple[list[TraceRecord
         raise RequestError("'rollouts' must be a list of at least one object")
     if size is not None and (type(size) is not int or size < 1):
         raise RequestError("'group_size' must be a whole number from 1 on")
-    records, problems = read_trace_rows([*map(in_score_form, rows)], "rollouts", labels)
+    rows, notes = list(map(in_score_form, rows)), []
+    # A completion without an end must not refuse its group, nor cost the seconds of its reading.
+    for row, value in enumerate(rows):
+        text = value.get("trace") if isinstance(value, dict) else None
+        if isinstance(text, str) and len(text) > MOST_BYTES["trace"]:
+            rows[row] = value | {"trace": ""}
+            notes.append(f"rollouts, row {row}: the trace is too long, and read as empty")
+    rollouts, problems = read_trace_rows(rows, "rollouts", labels)
     wrong = [problem for problem in problems if problem.dropped]
-    sizes = Counter(record.group for record in records)
+    sizes = Counter(rollout.group for rollout in rollouts.values())
     # The majority vote of a part of a group may differ from that of the whole.
-    for one in records if size is not None and not wrong else ():
+    for row, one in rollouts.items() if size is not None and not wrong else ():
         if (number := sizes[one.group]) != size:
             said = f"'{one.group}' has {number} rollouts in this request, not {size}"
-            wrong.append(Problem("rollouts", one.line, "group", said, unit="row"))
+            wrong.append(Problem("rollouts", row, "group", said, unit="row"))
     if wrong:
         raise RequestError(str(wrong[0]), wrong)
-    notes = list(map(str, problems))
-    # A completion without an end must not refuse its group, nor cost the seconds of its reading.
-    long = {record.line for record in records if len(record.text) > MOST_BYTES["trace"]}
-    notes += [f"rollouts, row {line}: the trace is too long, and read as empty" for line in long]
-    return [replace(one, text="") if one.line in long else one for one in records], notes
+    return list(rollouts.values()), [*map(str, problems), *notes]
 
 
 class RewardServer:

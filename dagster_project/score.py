@@ -72,14 +72,13 @@ def score_file(
         if os.path.realpath(path) in taken:
             raise ConfigError(f"{path} would be overwritten: choose another --out")
     lines, file = row_forms.lines_of(traces), row_forms.name_of(traces)
-    records, problems = read_trace_records(lines, file, labels, row_forms.in_score_form)
-    if not records:
+    read, problems = read_trace_records(lines, file, labels, row_forms.in_score_form)
+    if not read:
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{file} holds no trace that can be scored{listed}")
     require_writable(table)  # before the judge is paid
-    rollouts = [record.rollout() for record in records]
     with shown_progress(), opened_engines(recorded) as (judge, embedder):
-        scored = reward_rollouts(rollouts, judge, embedder, settings)
+        scored = reward_rollouts(list(read.values()), judge, embedder, settings)
     frames = {table: scored.frame()}
     if recorded is None:  # recorded verdicts are not written again, as that would lose columns
         frames[table.with_name(f"{stem}.judge_calls.parquet")] = scored.judge_calls
@@ -93,7 +92,7 @@ def score_file(
         print_text(reward_page(scored, markdown=markdown))
     notes = list(map(str, problems[:_SHOWN]))
     notes += [f"and {len(problems) - _SHOWN:,} further problems"] * (len(problems) > _SHOWN)
-    notes += [f"scored {len(records):,} of {len(records) + rejected:,} lines"] * bool(rejected)
+    notes += [f"scored {len(read):,} of {len(read) + rejected:,} lines"] * bool(rejected)
     lost = "of the traces have no value, because a judge call failed"
     rates = {name: scored.failure_rate(name) for name in scored.results}
     notes += [f"{name}: {rate:.1%} {lost}" for name, rate in rates.items() if rate]
@@ -131,12 +130,11 @@ def scored_rows(
         DecomposeRLError: as ``score_file``.
     """
     given = list(map(row_forms.in_score_form, row_forms.plain_rows(rows)))
-    records, problems = read_trace_rows(given, "traces", labels)
+    rollouts, problems = read_trace_rows(given, "traces", labels)
     if wrong := [str(problem) for problem in problems if problem.dropped]:
         raise SourceFileError("; ".join(wrong))
-    rollouts = [record.rollout() for record in records]
     with opened_engines() as engines:
-        return reward_rollouts(rollouts, *engines, settings).objects()
+        return reward_rollouts(list(rollouts.values()), *engines, settings).objects()
 
 
 @contextmanager

@@ -42,8 +42,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def drawn_calls(lines: Sequence[str], count: int, seed: int) -> list[JudgeCall]:
     """A seeded draw of the distinct calls of traces, as many of each task as there are."""
-    records, _ = read_trace_records(lines, "traces", prepared=in_score_form)
-    own = chain.from_iterable(needed_calls(record.rollout()).values() for record in records)
+    rollouts, _ = read_trace_records(lines, "traces", prepared=in_score_form)
+    own = chain.from_iterable(needed_calls(rollout).values() for rollout in rollouts.values())
     calls = list(dict.fromkeys(own))
     chance = random.Random(seed)  # noqa: S311 - a sample, no secret
     by_task = [[call for call in calls if call.task == task] for task in TASKS]

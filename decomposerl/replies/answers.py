@@ -37,10 +37,7 @@ def read_verdict(
     the verdict and goes on with a reason, or is the whole reply. Linear in the length; never
     raises.
     """
-    lines = joined(lines_of(text))
-    whole = len(lines) - (truncated and len(lines) > 1)
-    found = [one for one in statements(lines, step=False) if one.line < whole or one.reason]
-    statement = _decided(found, last=len(lines) - 1)
+    statement = _deciding(text, step=False, truncated=truncated)
     verdict = _OF_TRUTH[statement.truth] if statement else None
     return verdict if verdict in labels else None
 
@@ -50,32 +47,28 @@ def read_step(text: str) -> tuple[Truth | None, str]:
 
     A yes, no, true or false counts as Supported and Refuted do.
     """
-    lines = joined(lines_of(text))
-    statement = _decided(list(statements(lines, step=True)), last=len(lines) - 1)
+    statement = _deciding(text, step=True)
     return (statement.truth, statement.reason) if statement else (None, "")
 
 
-def _decided(found: Sequence[Statement], last: int) -> Statement | None:
+def _deciding(text: str, *, step: bool, truncated: bool = False) -> Statement | None:
     """The statement that decides, by the order of the module's docstring."""
+    lines = joined(lines_of(text))
+    whole = len(lines) - (truncated and len(lines) > 1)
+    found = [one for one in statements(lines, step=step) if one.line < whole or one.reason]
     if not found:
         return None
     closing = found[-1]
-    closes = closing.kind == "sentence" or (closing.kind == "word" and closing.line == last)
-    finals = [one for one in found if one.kind == "final"]
-    labels = [one for one in found if one.kind == "label"]
-    if finals:
-        return _agreed([*finals, closing] if closes else finals)
-    if labels:
-        return _agreed([*labels, closing] if closes else labels)
-    if closes:
-        return _agreed([one for one in found if one.kind == "word"] + [closing])
-    first = [one for one in found if one.kind == "sentence" or one.line == 0]
-    return _agreed(found) if first else None
-
-
-def _agreed(found: Sequence[Statement]) -> Statement | None:
-    """The last of the statements, if all have the same truth."""
-    return found[-1] if len({one.truth for one in found}) == 1 else None
+    word_closes = closing.kind == "word" and closing.line == len(lines) - 1
+    closes = closing.kind == "sentence" or word_closes
+    kinds = ("final", "label", *["word"] * closes)
+    ranked = ([one for one in found if one.kind == kind] for kind in kinds)
+    deciding = next(filter(None, ranked), [])
+    if deciding or closes:
+        deciding += [closing] * closes
+    elif any(one.kind == "sentence" or one.line == 0 for one in found):
+        deciding = found
+    return deciding[-1] if len({one.truth for one in deciding}) == 1 else None
 
 
 def answer_text(text: str) -> str:
@@ -90,17 +83,16 @@ def read_truth(text: str) -> Truth | None:
     "so the statement is false" behind it.
     """
     truth, reason = read_step(text)
-    if truth is None:
-        said = answer_text(text)
-        return "unknown" if said and says_unknown(said) else None
-    if truth != "false":
+    if truth not in {None, "false"}:
         return truth
     lines = lines_of(text)
-    said = reason or " ".join(SILENCE["reason_label"].sub("", line) for line in lines[1:])
-    alone = len(lines) == 1 and not reason
-    if alone and (so_false := SILENCE["so_false"].search(lines[0][-_TAIL:])):
-        said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
-    return "unknown" if said and says_unknown(said) else "false"
+    said = answer_text(text) if truth is None else reason
+    if truth and not reason:
+        said = " ".join(SILENCE["reason_label"].sub("", line) for line in lines[1:])
+        tail = lines[0][-_TAIL:]
+        if len(lines) == 1 and (so_false := SILENCE["so_false"].search(tail)):
+            said = lines[0].removesuffix(tail[so_false.start() :])
+    return "unknown" if said and says_unknown(said) else truth
 
 
 def says_unknown(text: str) -> bool:

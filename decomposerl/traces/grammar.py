@@ -21,7 +21,7 @@ missing, are read all the same: a format that is paid for is one thing, what was
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple, cast, get_args
+from typing import cast, get_args
 
 from decomposerl.replies.answers import read_verdict
 from decomposerl.schemas import LABELS, VERDICTS, WRITTEN
@@ -30,14 +30,19 @@ from decomposerl.traces.trace import Block, BlockKind, Cycle, Fault, FaultKind, 
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
 FEWEST_CYCLES = 2
 LONGEST_DETAIL = 80
-_EXACT = re.compile(f"<(/?)({'|'.join(KINDS)})>")
-_ANY_CASE = re.compile(_EXACT.pattern, re.IGNORECASE | re.ASCII)
-# Possessive, and no "<" inside a tag: a hostile text is scanned once, whatever it holds.
-_NEAR = re.compile(
-    rf"<\s*+(?:/\s*+)?+(?:{'|'.join(KINDS)})(?![\w-])[^<>]*+>",
-    re.IGNORECASE,
+_NAMES = "|".join(KINDS)
+_TAG = f"</?(?:{_NAMES})>"
+# Texts up to a tag are possessive: a hostile text is scanned once, whatever it holds.
+_TEXT = rf"[^<]*+(?:(?!{_TAG})<[^<]*+)*+"
+_PART = (
+    # a thought that quotes tags, a block, or a closing tag that closes nothing
+    rf"<think>{_TEXT}(?!</?think>)<[^<]*+(?:(?!</?think>)<[^<]*+)*+</think>"
+    rf"|<(?P<kind>{_NAMES})>(?P<text>{_TEXT})(?P<close></(?P=kind)>)?"
+    rf"|(?P<stray></(?:{_NAMES})>)"
 )
-_CHAT_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*+")
+_ANY_CASE = re.IGNORECASE | re.ASCII
+_NEAR = re.compile(rf"<\s*+(?:/\s*+)?+(?:{_NAMES})(?![\w-])[^<>]*+>", re.IGNORECASE)
+_CHAT_TOKENS = re.compile(r"(?:(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*+)++")
 _CUT_TAG = re.compile(r"</?\w*\Z")
 _ZERO_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
@@ -52,20 +57,22 @@ def parse_trace(text: str, labels: tuple[Verdict, ...] = LABELS) -> Trace:
     truncated texts keep what is whole: see ``read_blocks``.
     """
     blocks, faults = read_blocks(text)
-    faults += _structure_faults(blocks, len(text), labels)
+    cycles = _cycle_indices(blocks)
+    faults += _structure_faults(blocks, cycles, len(text))
+    faults += _verdict_faults(blocks, len(text), labels)
     faults.sort(key=lambda fault: (fault.start, fault.end, fault.kind))
     if any(fault.kind == "malformed_tag" for fault in faults):
         lenient, _ = read_blocks(text, _ANY_CASE)
-        more = len(_cycle_indices(lenient)) > len(_cycle_indices(blocks))
-        if more or _verdict_of(blocks, labels) is None:
-            blocks = lenient
+        more = _cycle_indices(lenient)
+        if len(more) > len(cycles) or _verdict_of(blocks, labels) is None:
+            blocks, cycles = lenient, more
     return Trace(
         blocks=tuple(blocks),
         faults=tuple(faults),
         opening=_thought(blocks),
         cycles=tuple(
             Cycle(blocks[at].text, blocks[at + 1].text, _thought(blocks[at + 2 : at + 3]))
-            for at in _cycle_indices(blocks)
+            for at in cycles
         ),
         verdict=_verdict_of(blocks, labels),
         labels=labels,
@@ -111,128 +118,78 @@ def build_trace(
 
 
 def _written(block: Block) -> str:
-    if _EXACT.search(block.text) or block.text != block.text.strip():
+    if re.search(_TAG, block.text) or block.text != block.text.strip():
         raise ValueError(f"no text reads as this {block.kind} block: {block.text[:80]!r}")
     return f"<{block.kind}>{block.text}" + (f"</{block.kind}>" if block.closed else "")
 
 
-class _Tag(NamedTuple):
-    """A tag of the text; a stretch that is passed over has the kind None."""
-
-    kind: BlockKind | None
-    closing: bool
-    start: int
-    end: int
-
-
-def read_blocks(text: str, form: re.Pattern[str] = _EXACT) -> tuple[list[Block], list[Fault]]:
+def read_blocks(text: str, flags: int = 0) -> tuple[list[Block], list[Fault]]:
     """All blocks of ``text`` in order, and the faults of its tags. Linear; never raises.
 
     An opening tag inside an open block ends that block as unclosed: blocks do not nest. So
     does a closing tag of another kind, which is then stray. From ``<think>`` to the next
     ``</think>``, with no ``<think>`` between, all is one thought: quoted tags in it are no
     structure, and such a thought is ``text_outside``. So is a native thought of a reasoning
-    model before the trace (``_tags_of_native_thought``). Tags that are almost right are faults
-    and otherwise plain text; closing tokens of a chat template at the end are no text.
+    model before the trace. Tags that are almost right are faults and otherwise plain text;
+    closing tokens of a chat template at the end are no text. ``flags`` are of ``re``.
     """
     blocks: list[Block] = []
-    faults: list[Fault] = []
-    opened: _Tag | None = None
-    position = 0  # where the text begins that no tag has claimed yet
-    last = _end_of(text)
-    for tag in (*_structure(text, form), _Tag(None, False, last, last)):
-        closed = opened is not None and tag.closing and tag.kind == opened.kind
-        gap = text[position : tag.start]
-        if opened is not None and opened.kind is not None:
-            end = tag.end if closed else tag.start
-            blocks.append(Block(opened.kind, gap.strip(), opened.start, end, closed))
-            if not closed:
-                faults.append(Fault("unclosed", opened.start, end, opened.kind))
-            if not gap.strip():
-                faults.append(Fault("empty", opened.start, end, opened.kind))
-        elif gap.strip():
-            start = position + len(gap) - len(gap.lstrip())
-            faults.append(_quoting("text_outside", text, start, position + len(gap.rstrip())))
-        if tag.closing and not closed:
-            faults.append(_quoting("stray_close", text, tag.start, tag.end))
-        if tag.kind is None and tag.end > tag.start:
-            faults.append(_quoting("text_outside", text, tag.start, tag.end))
-        opened = None if tag.closing or tag.kind is None else tag
-        position = tag.end
-    near = (match.span() for match in _NEAR.finditer(text) if not _EXACT.fullmatch(match[0]))
-    return blocks, [*faults, *(_quoting("malformed_tag", text, *span) for span in near)]
+    *_, tokens = [None, *_CHAT_TOKENS.finditer(text)]
+    last = tokens.start() if tokens and tokens.end() == len(text) else len(text)
+    position = _end_of_native_thought(text, flags)
+    faults = [*_quoting("text_outside", text, 0, position)]
+    for part in re.compile(_PART, flags).finditer(text, position, last):
+        faults += _quoting("text_outside", text, position, part.start())
+        start, position = part.span()
+        if part["kind"] is None:
+            kind: FaultKind = "stray_close" if part["stray"] else "text_outside"
+            faults += _quoting(kind, text, start, position)
+            continue
+        block_kind = cast("BlockKind", part["kind"].lower())
+        block = Block(block_kind, part["text"].strip(), start, position, part["close"] is not None)
+        blocks.append(block)
+        if not block.closed:
+            faults.append(Fault("unclosed", start, position, block_kind))
+        if not block.text:
+            faults.append(Fault("empty", start, position, block_kind))
+    faults += _quoting("text_outside", text, position, last)
+    for near in _NEAR.finditer(text):
+        if not re.fullmatch(_TAG, near[0]):
+            faults += _quoting("malformed_tag", text, *near.span())
+    return blocks, faults
 
 
-def _quoting(kind: FaultKind, text: str, start: int, end: int) -> Fault:
-    """A fault whose detail is the text that stands there."""
-    return Fault(kind, start, end, text[start : min(end, start + LONGEST_DETAIL)])
+def _quoting(kind: FaultKind, text: str, start: int, end: int) -> Iterator[Fault]:
+    """A fault whose detail is the text that stands there, if there is any."""
+    part = text[start:end]
+    if part.strip():
+        start += len(part) - len(part.lstrip())
+        end -= len(part) - len(part.rstrip())
+        yield Fault(kind, start, end, text[start : min(end, start + LONGEST_DETAIL)])
 
 
-def _structure(text: str, form: re.Pattern[str]) -> Iterator[_Tag]:
-    """The tags of the text; a thought that quotes tags is one stretch that is passed over."""
-    tags = [
-        _Tag(cast("BlockKind", match[2].lower()), bool(match[1]), *match.span())
-        for match in form.finditer(text)
-    ]
-    index = _tags_of_native_thought(text, tags)
-    if index:
-        yield _Tag(None, False, len(text) - len(text.lstrip()), tags[index - 1].end)
-    ends = _thought_ends(tags)
-    while index < len(tags):
-        end = ends[index]
-        if end is not None and end > index + 1:
-            yield _Tag(None, False, tags[index].start, tags[end].end)
-            index = end
-        else:
-            yield tags[index]
-        index += 1
-
-
-def _end_of(text: str) -> int:
-    """Where the chat tokens at the end of a text begin; its length where there is none."""
-    end = len(text)
-    for token in reversed(list(_CHAT_TOKEN.finditer(text))):
-        if token.end() != end:
-            break
-        end = token.start()
-    return end
-
-
-def _thought_ends(tags: Sequence[_Tag]) -> list[int | None]:
-    """For each ``<think>`` the index of the ``</think>`` that is the next tag of a thought."""
-    ends: list[int | None] = [None] * len(tags)
-    following: int | None = None
-    for index in range(len(tags) - 1, -1, -1):
-        if tags[index].kind == "think":
-            if not tags[index].closing:
-                ends[index] = following
-            following = index if tags[index].closing else None
-    return ends
-
-
-def _tags_of_native_thought(text: str, tags: Sequence[_Tag]) -> int:
-    """How many tags a thought before the trace takes, its end included; 0 where there is none.
+def _end_of_native_thought(text: str, flags: int) -> int:
+    """Where a thought before the trace ends; 0 where there is none.
 
     Its ``<think>`` may have been in the prompt: then it has words and ends with the first tag of a
     thought. One that names ``<think>`` itself ends where a ``</think>`` that does not close a
     thought of the trace stands right before a ``<think>``.
     """
-    first = next((index for index, tag in enumerate(tags) if tag.kind == "think"), None)
-    if first is None:
+    tags = list(re.compile(_TAG, flags).finditer(text))
+    names = [tag[0].lower() for tag in tags]
+    first = next((tag for tag in tags if "think" in tag[0].lower()), None)
+    prompted = first is not None and bool(text[: first.start()].strip())
+    if first is None or (not prompted and names[1:2] == ["</think>"]):
         return 0
-    prompted = bool(text[: tags[first].start].strip())
-    if tags[first].closing:
-        return first + 1 if prompted else 0
-    if not prompted and tags[1:2] and tags[1].kind == "think" and tags[1].closing:
-        return 0
-    depth, before = 0, tags[first]
+    if first[0].startswith("</"):
+        return first.end() if prompted else 0
+    depth = 0
     for index, (tag, after) in enumerate(pairwise(tags)):
-        if tag.kind == after.kind == "think" and tag.closing and not after.closing:
-            own = depth == 1 and before.kind == "think" and not before.closing
-            if (depth or prompted) and not own and not text[tag.end : after.start].strip():
-                return index + 1
-        depth += {True: -1, False: 1}[tag.closing] if tag.kind == "think" else 0
-        before = tag
+        if names[index : index + 2] == ["</think>", "<think>"]:
+            own = depth == 1 and names[index - 1] == "<think>"
+            if (depth or prompted) and not own and not text[tag.end() : after.start()].strip():
+                return tag.end()
+        depth += {"<think>": 1, "</think>": -1}.get(names[index], 0)
     return 0
 
 
@@ -278,12 +235,10 @@ def _cycle_indices(blocks: Sequence[Block]) -> list[int]:
 
 
 def _structure_faults(
-    blocks: Sequence[Block], length: int, labels: tuple[Verdict, ...]
+    blocks: Sequence[Block], cycles: Sequence[int], length: int
 ) -> Iterator[Fault]:
     """What is missing, misplaced or repeated. Something missing has no width, or all of it."""
-    cycles = _cycle_indices(blocks)
-    complete = set(cycles)
-    asked: set[str] = set()
+    complete, asked = set(cycles), set[str]()
     before = ""  # the text of the question right before the block
     for index, block in enumerate(blocks):
         question = block.text if block.kind == "question" else ""
@@ -306,22 +261,19 @@ def _structure_faults(
         if _thought(blocks[index + 2 : index + 3]) is None:
             end = blocks[index + 1].end
             yield Fault("no_thought_after_answer", end, end)
-    yield from _verdict_faults(blocks, length, labels)
 
 
 def _verdict_faults(
     blocks: Sequence[Block], length: int, labels: tuple[Verdict, ...]
 ) -> Iterator[Fault]:
-    verdicts = [block for block in blocks if block.kind == "verification"]
-    closed = [block for block in verdicts if block.closed]
-    for block in verdicts[1:]:
-        yield Fault("several_verdicts", block.start, block.end)
-    for block in closed:
+    verdicts = [index for index, block in enumerate(blocks) if block.kind == "verification"]
+    closed = [index for index in verdicts if blocks[index].closed]
+    for index in verdicts[1:]:
+        yield Fault("several_verdicts", blocks[index].start, blocks[index].end)
+    for block in (blocks[index] for index in closed):
         if _verdict(block, labels) is None:
-            detail = block.text[:LONGEST_DETAIL]
-            yield Fault("unknown_verdict", block.start, block.end, detail)
+            yield Fault("unknown_verdict", block.start, block.end, block.text[:LONGEST_DETAIL])
     if not closed:
         yield Fault("no_verdict", length, length)
-    elif blocks[-1].start >= closed[0].end:
-        after = next(block for block in blocks if block.start >= closed[0].end)
-        yield Fault("not_last", after.start, blocks[-1].end)
+    elif after := blocks[closed[0] + 1 :]:
+        yield Fault("not_last", after[0].start, after[-1].end)

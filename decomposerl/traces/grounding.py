@@ -1,4 +1,4 @@
-"""What an answer quotes of the evidence and rests on, and whether the evidence says otherwise.
+"""What an answer quotes of the evidence, and the sentences of it that the answer rests on.
 
 Takes an answer with its question and the evidence; gives stretches of both, by their character
 offsets, and the answer's status. A quotation is found as it is or but for spelling (letter case,
@@ -9,7 +9,6 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -18,7 +17,7 @@ from decomposerl.replies.wordings import Wordings
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
 
-AnswerStatus = Literal["quotes_evidence", "abstained", "contradicted", "not_in_evidence", "unknown"]
+AnswerStatus = Literal["quotes_evidence", "abstained", "not_in_evidence", "unknown"]
 GroundMatch = Literal["exact", "normalised", "near"]
 Span = tuple[int, int]
 
@@ -32,9 +31,6 @@ _LEAST_SHARE = 0.5
 _SHORT = 3  # content words below which an answer is read together with its question
 _TELLING = 2  # content words of a sentence that is not repeated by chance
 _TELLING_LETTERS = 3  # letters or digits of a word that is not found by chance
-# Least share of question and answer in a sentence whose number can contradict the answer, and of a
-# negated answer in a sentence that states the contrary.
-_SAME_TOPIC, _DENIED = 0.6, 0.75
 # Stems of a bare yes, no or verdict, which no words of the evidence bear out.
 _BARE = parse(
     "yes no true false correct incorrect right wrong indeed support supports supported refute "
@@ -60,14 +56,6 @@ class Ground(NamedTuple):
     match: GroundMatch
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedAnswer:
-    """An answer's status and the stretches of the evidence that it was decided by."""
-
-    status: AnswerStatus
-    grounds: tuple[Ground, ...]
-
-
 class _Placed(NamedTuple):
     """A sentence of a text, with its offsets and its spelling."""
 
@@ -77,29 +65,25 @@ class _Placed(NamedTuple):
 
 
 @lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
-def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer:
-    """Whether the evidence has an answer's words; whether that is right is not checked.
+def grounded_answer(
+    question: str, answer: str, evidence: str
+) -> tuple[AnswerStatus, tuple[Ground, ...]]:
+    """Whether the evidence has an answer's words, and where; not whether that is right.
 
-    ``abstained``: it says nothing (``abstains``). ``contradicted``: a sentence about the same thing
-    has other numbers, none of which the answer gives, while the evidence has none of the answer's;
-    or it states what the answer negates. ``not_in_evidence``: nothing is near. ``unknown``: there
-    is no evidence, or the answer is a bare yes, no or verdict.
+    ``abstained``: it says nothing (``abstains``). ``not_in_evidence``: nothing is near.
+    ``unknown``: there is no evidence, or the answer is a bare yes, no or verdict.
     """
     if abstains(answer):
-        return GroundedAnswer("abstained", ())
+        return "abstained", ()
     if not evidence.strip() or not says_something(answer):
-        return GroundedAnswer("unknown", ())
+        return "unknown", ()
     found = grounds(question, answer, evidence)
-    if all(one.match == "near" for one in found):  # what quotes its source does not deny it
-        against = tuple(dict.fromkeys(_against(question, answer, evidence)))
-        if against:
-            return GroundedAnswer("contradicted", against)
-    return GroundedAnswer("quotes_evidence" if found else "not_in_evidence", found)
+    return "quotes_evidence" if found else "not_in_evidence", found
 
 
 def says_something(answer: str) -> bool:
     """Whether an answer has words for the evidence to bear out: more than "Yes" or "Refuted"."""
-    return not abstains(answer) and not _read(answer).content <= _BARE
+    return not abstains(answer) and not parse(answer).content <= _BARE
 
 
 def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ...]:
@@ -156,7 +140,7 @@ def quotes(answer: str, evidence: str) -> Iterator[tuple[Span, tuple[Span, Groun
     """
     for start, end in quotations(answer)[:MOST_QUOTATIONS]:
         quotation = answer[start:end]
-        form = _spelled(quotation)[0].strip()
+        form = _spelling(quotation)[0].strip()
         places = list(_hits(form, evidence)) or list(_hits(form.strip(_EDGES), evidence))
         exact = [place for place in places if evidence[slice(*place)] == quotation]
         match: GroundMatch = "exact" if exact else "normalised"
@@ -201,20 +185,19 @@ def _hits(wanted: str, text: str) -> Iterator[Span]:
         start = whole.find(wanted, next_start)
 
 
-def _spelled(text: str) -> tuple[str, list[int]]:
+@lru_cache(maxsize=16)  # what is asked of answer and evidence comes together
+def _spelling(text: str) -> tuple[str, list[int]]:
     """A text in small letters without accents, with one quote mark, dash and space.
 
     Then where each of its characters stands in the original.
     """
-    form, places = list[str](), list[int]()
+    form: list[str] = []
+    places: list[int] = []
     for place, letter in enumerate(map(_plain, text.translate(_ALIKE))):
         if letter and not (letter == " " and form[-1:] == [" "]):
             form.append(letter)
             places.append(place)
     return "".join(form), places
-
-
-_spelling = lru_cache(maxsize=16)(_spelled)  # of answer and evidence: what is asked comes together
 
 
 @lru_cache(maxsize=8192)
@@ -230,16 +213,20 @@ def _plain(letter: str) -> str:
 
 def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
-    asked = _read(question).content
-    for said, place, _ in _distinct(_placed(_without_lead(rest))):
+    asked, sentences = parse(question).content, _sentences(evidence)
+    without_lead = _FORMS["lead"].sub(lambda lead: " " * len(lead[0]), rest)
+    for said, place, _ in _distinct(_placed(without_lead)):
+        if not sentences or not said.content:
+            continue
         short = len(said.content) < _SHORT
         required, wanted = said.numbers, said.content
         if short:
             required, wanted = said.content, said.content | asked
-        shares = [_share(wanted, words, required) for words, *_ in _sentences(evidence)]
-        if not shares or not said.content:
-            continue
-        words, stretch, _ = _sentences(evidence)[shares.index(max(shares))]
+        shares = [
+            len(wanted & words.content) / len(wanted) if required <= words.content else 0.0
+            for words, *_ in sentences
+        ]
+        words, stretch, _ = sentences[shares.index(max(shares))]
         # A small number in a row of words is chance.
         telling = short and any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
         verbatim = f" {' '.join(said.stems)} " in f" {' '.join(words.stems)} "
@@ -248,56 +235,18 @@ def _nearest(question: str, rest: str, evidence: str) -> Iterator[Ground]:
             yield Ground(stretch, place, "near")
 
 
-def _against(question: str, answer: str, evidence: str) -> Iterator[Ground]:
-    """For each sentence of the answer the one that contradicts it most, if one does."""
-    asked, source = _read(question), _sentences(evidence)
-    for said, place, _ in _distinct(_placed(_without_lead(answer))):
-        own = said.numbers - asked.numbers
-        topic = (said.content | asked.content) - said.numbers - asked.numbers
-        known = any(own & words.numbers for words, *_ in source)
-        denies = said.negated and len(said.content) >= _TELLING
-        denies = denies and not _FORMS["not_denied"].search(said.text)
-        conflicts = [
-            0.0 if known else _share(topic, words) * _alike(own, words.numbers - asked.numbers)
-            for words, *_ in source
-        ]
-        denials = [
-            _share(said.content, words, said.numbers) * (denies and not words.negated)
-            for words, *_ in source
-        ]
-        for shares, least in ((conflicts, _SAME_TOPIC), (denials, _DENIED)):
-            if max(shares, default=0.0) >= least:
-                yield Ground(source[shares.index(max(shares))].span, place, "near")
-                break
-
-
-def _share(stems: frozenset[str], words: Sentence, required: frozenset[str] = frozenset()) -> float:
-    """The share of stems that a sentence has; none where it lacks a required one."""
-    return len(stems & words.content) / len(stems) if stems and required <= words.content else 0.0
-
-
-def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether both have a year, or both another number."""
-    kinds = [{bool(_FORMS["year"].fullmatch(number)) for number in each} for each in (some, others)]
-    return not kinds[0].isdisjoint(kinds[1])
-
-
-def _without_lead(answer: str) -> str:
-    """The answer with white space in the place of a yes or no that opens it."""
-    lead = _FORMS["lead"].match(answer)
-    return " " * lead.end() + answer[lead.end() :] if lead else answer
-
-
-_read = lru_cache(maxsize=1024)(parse)
+_read = lru_cache(maxsize=1024)(parse)  # of a repeated sentence once: objects cost collections
 
 
 def _placed(text: str) -> tuple[_Placed, ...]:
     """The parsed sentences of a text, which the splitter only trims."""
     placed, position = [], 0
+    whole, places = _spelling(text)
     for sentence in split_sentences(text):
         start = text.index(sentence, position)
         position = start + len(sentence)
-        placed.append(_Placed(parse(sentence), (start, position), _spelled(sentence)[0].strip()))
+        spelling = whole[bisect_left(places, start) : bisect_left(places, position)].strip()
+        placed.append(_Placed(_read(sentence), (start, position), spelling))
     return tuple(placed)
 
 

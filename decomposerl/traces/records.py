@@ -14,12 +14,15 @@ where a field is misspelt. Sizes have limits far above any rollout, so none hold
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, FailFast, Field, ValidationError
+from pydantic import ValidationInfo as Info
 
 from decomposerl.errors import SourceFileError
 from decomposerl.printable import printable
@@ -29,16 +32,10 @@ from decomposerl.traces.rollout import Rollout
 
 Unit = Literal["line", "row"]
 Prepared = Callable[[dict[str, object]], dict[str, object]]
-FIELDS = (
-    "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
-)  # fmt: skip
-"""Every field of a trace that is read."""
 MOST_BYTES = {"claim": 16_000, "evidence": 2_000_000, "trace": 256_000}
 """The longest text of a field, in bytes of UTF-8."""
 MOST_QUESTIONS = 1_000
 """Questions of a trace; n of them take 4n + 1 rulings."""
-MOST_READ = 200_000_000
-"""Questions of a trace times bytes of its evidence, in which each of them is looked up."""
 _LABEL_NAMES = {"gold", "gold_label", "ground_truth", "target", "answer_key", "labels"}
 _LARGEST = 1_000_000
 _NO_TEXT = {"nan", "n/a", "none", "null"}  # what programs write where there is none
@@ -46,30 +43,99 @@ _KINDS = {
     str: "a text", bool: "true or false", int: "a number", float: "a number",
     list: "a list", dict: "an object", type(None): "null",
 }  # fmt: skip
-Value = TypeVar("Value")
+_SAID = {
+    "missing": "is missing",
+    "string_type": "{} instead of a text",
+    "int_type": "{} instead of a whole number",
+    "bool_type": "{} instead of true or false",
+    "list_type": "{} instead of a list of texts",
+}
+"""Errors of pydantic in the words of a line of JSON."""
+Model = TypeVar("Model", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRecord:
-    """One line or row that can be scored, and its number; the rest is as in ``Rollout``."""
+def _text(text: str, info: Info) -> str:
+    """A text with words, no longer than any real one; a trace may be blank."""
+    size, most = len(text.encode()), MOST_BYTES.get(info.field_name or "", math.inf)
+    if not text.strip() and info.field_name != "trace":
+        raise ValueError("is blank")
+    if info.field_name == "evidence" and text.strip().casefold() in _NO_TEXT:
+        raise ValueError(f"is '{text.strip()}', which is no text")
+    if size > most:
+        raise ValueError(f"is {size:,} bytes long; at most {most:,} are scored")
+    if info.field_name == "trace" and (asked := text.count("<question>")) > MOST_QUESTIONS:
+        raise ValueError(f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
+    return text
 
-    line: int
-    claim: str
-    evidence: str
-    text: str
-    label: Verdict | None
-    n_star: int | None
-    group: str
-    number: int
-    truncated: bool
-    labels: tuple[Verdict, ...] = LABELS
-    """The verdicts that the trace may end with."""
 
-    def rollout(self) -> Rollout:
-        """The record with its trace parsed."""
-        trace, n_star = parse_trace(self.text, self.labels), self.n_star
-        prompt = self.group, self.number, self.claim, self.evidence
-        return Rollout(*prompt, trace, self.label, n_star, self.truncated)
+def _joined(value: object) -> object:
+    """One text of passages."""
+    if not isinstance(value, list):
+        return value
+    if not all(isinstance(part, str) for part in value):
+        raise ValueError("is not a list of texts")
+    return "\n".join(filter(str.strip, value))
+
+
+def _label(value: object, info: Info) -> Verdict:
+    """One of the labels that the context has, in any letter case."""
+    labels = cast("tuple[Verdict, ...]", info.context)
+    word = value.strip().casefold() if isinstance(value, str) else None
+    for label in labels:
+        if word in {label.casefold(), WRITTEN[label].casefold()}:
+            return label
+    *names, last = (WRITTEN[label] for label in labels)
+    shown = f"'{safe_name(value)}'" if isinstance(value, str) else _KINDS[type(value)]
+    raise ValueError(f"{shown} is neither {', '.join(names)} nor {last}")
+
+
+def _silver(number: int | None, info: Info) -> int | None:
+    """The number of silver questions; where only they are given, that of different ones."""
+    asked = len({*filter(None, map(str.strip, info.data.get("questions", ())))}) or None
+    if number is not None and number != (asked or number):
+        raise ValueError(f"{number}, but there are {asked} different questions")
+    return number or asked
+
+
+_Text = Annotated[str, AfterValidator(_text)]
+_Evidence = Annotated[_Text, BeforeValidator(_joined)]
+_Name = Annotated[_Text, BeforeValidator(lambda name: str(name) if type(name) is int else name)]
+_Whole = Annotated[  # a column with nulls makes floats of whole numbers
+    int, BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
+]
+
+
+class _ClaimFields(BaseModel, strict=True):
+    claim: _Text
+    evidence: _Evidence
+    claim_id: _Name = ""
+
+
+class _SearchedFields(_ClaimFields):
+    evidence: _Evidence = ""
+
+
+class _TraceFields(BaseModel, strict=True):
+    claim: _Text
+    evidence: _Evidence
+    trace: _Text
+    label: Annotated[Verdict | None, BeforeValidator(_label)] = None
+    questions: Annotated[list[str], FailFast()] = []
+    n_star: Annotated[_Whole | None, Field(ge=1, le=_LARGEST), AfterValidator(_silver)] = Field(
+        None, validate_default=True
+    )
+    group: _Name = ""
+    rollout: Annotated[_Whole | None, Field(ge=0, le=_LARGEST)] = None
+    truncated: bool = False
+
+
+class _RowFields(_TraceFields):
+    # A trainer's rollouts have no limits; half of a surrogate pair is no text there either.
+    trace: Annotated[str, AfterValidator(lambda text: text.encode().decode())]
+
+
+FIELDS = tuple(_TraceFields.model_fields)
+"""Every field of a trace that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +181,8 @@ class Problem:
 
 def read_trace_records(
     lines: Iterable[str], file: str, labels: tuple[Verdict, ...] = LABELS, prepared: Prepared = dict
-) -> tuple[list[TraceRecord], list[Problem]]:
-    """Read JSONL lines; blank ones are no records but count as lines.
+) -> tuple[dict[int, Rollout], list[Problem]]:
+    """Read JSONL lines into rollouts by line number; blank ones are none but count as lines.
 
     ``prepared`` gives the fields of an object. Without ``group``, equal claim and evidence make one
     group; a number is a name too. Without ``rollout``, a record takes the least number that no
@@ -129,24 +195,91 @@ def read_trace_records(
     once, where it first stands. Bytes that are not UTF-8 come as surrogates ("surrogateescape"
     of Python) and make a bad line. Never raises on any content.
     """
-    reader = _Reader(file, labels)
-    for number, values in _objects(lines):
-        reader.take(number, values if isinstance(values, str) else prepared(values))
-    return reader.records, reader.problems
+    objects = ((n, v if isinstance(v, str) else prepared(v)) for n, v in _objects(lines))
+    return _rollouts(objects, file, "line", _TraceFields, labels)
 
 
 def read_trace_rows(
     rows: Sequence[object], place: str, labels: tuple[Verdict, ...] = LABELS
-) -> tuple[list[TraceRecord], list[Problem]]:
+) -> tuple[dict[int, Rollout], list[Problem]]:
     """The same for JSON values, numbered from 0 as in their list; ``place`` is what holds them.
 
     They come from a trainer, whose rollouts have no limits: neither have traces here. The scorer
     bounds what a judge is asked (``most_cycles``).
     """
-    reader = _Reader(place, labels, "row", trace_limits=False)
-    for number, values in enumerate(rows):
-        reader.take(number, values if isinstance(values, dict) else _no_object(values))
-    return reader.records, reader.problems
+    objects = ((n, v if isinstance(v, dict) else _no_object(v)) for n, v in enumerate(rows))
+    return _rollouts(objects, place, "row", _RowFields, labels)
+
+
+def _rollouts(
+    objects: Iterable[tuple[int, dict[str, object] | str]],
+    file: str,
+    unit: Unit,
+    model: type[_TraceFields],
+    labels: tuple[Verdict, ...],
+) -> tuple[dict[int, Rollout], list[Problem]]:
+    """The rollouts of numbered objects, and what is wrong with the others."""
+    rollouts: dict[int, Rollout] = {}
+    problems: list[Problem] = []
+    unread: set[str] = set()
+    groups: dict[str, dict[int, int]] = {}  # lines by the number of the rollout
+    free: dict[str, int] = {}  # a number up to which none of a group is free
+    for line, values in objects:
+        if isinstance(values, str):
+            problems.append(Problem(file, line, "", values, unit=unit))
+            continue
+        fields, wrong = _fields(model, values, labels)
+        for name in (name for name in values if name not in FIELDS):
+            if meant := meant_field(name, values):
+                wrong.append((safe_name(name), f"is no field; '{meant}' is absent: rename it"))
+            elif name not in unread:
+                unread.add(name)
+                said = f"is not read, here and in later {unit}s"
+                problems.append(Problem(file, line, safe_name(name), said, False, unit))
+        if fields is not None and not wrong:
+            group = fields.group or group_of(fields.claim, fields.evidence)
+            lines, number = groups.setdefault(group, {}), fields.rollout
+            if number is None:
+                number = next(n for n in count(free.get(group, 0)) if n not in lines)
+                free[group] = number
+            trace = parse_trace(fields.trace, labels)
+            prompt = group, number, fields.claim, fields.evidence
+            rollout = Rollout(*prompt, trace, fields.label, fields.n_star, fields.truncated)
+            wrong += _clashes(rollout, lines, rollouts, unit)
+            if not wrong:
+                lines[number], rollouts[line] = line, rollout
+        problems += [Problem(file, line, name, reason, unit=unit) for name, reason in wrong]
+    return rollouts, problems
+
+
+def _clashes(
+    rollout: Rollout, lines: Mapping[int, int], rollouts: Mapping[int, Rollout], unit: Unit
+) -> Iterator[tuple[str, str]]:
+    """Where a rollout disagrees with the first one of its group, or repeats another."""
+    for first in list(lines.values())[:1]:
+        for name in ("claim", "evidence", "label", "n_star"):
+            if getattr(rollout, name) != getattr(rollouts[first], name):
+                yield name, f"differs from {unit} {first} of the same group"
+    if rollout.number in lines:
+        other = f"{unit} {lines[rollout.number]} of the same group"
+        yield "rollout", f"{rollout.number} is the number of {other}"
+
+
+def _fields(
+    model: type[Model], values: Mapping[str, object], labels: Sequence[Verdict] = LABELS
+) -> tuple[Model | None, list[tuple[str, str]]]:
+    """The fields of an object, in which null is absent; or name and reason of each bad one."""
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return model.model_validate(given, context=labels), []
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+    wrong = []
+    for problem in errors:
+        said = _SAID.get(problem["type"], "").format(_KINDS[type(problem["input"])])
+        reason = said or problem["msg"].removeprefix("Value error, ")
+        wrong.append((str(problem["loc"][0]), reason))
+    return None, wrong
 
 
 def read_claim_records(
@@ -180,17 +313,14 @@ def claim_record(
     A text is one evidence document whose lines are its passages. ``evidence`` says whether it must
     be there.
     """
-    fields, given = _Fields(values), values.get("evidence")
-    claim = fields.read("claim", _claim, "", required=True)
-    text = fields.read("evidence", _evidence, "", required=evidence)
-    claim_id = fields.read("claim_id", _name, "")
-    if text.strip().casefold() in _NO_TEXT:
-        fields.bad.append(("evidence", f"is '{text.strip()}', which is no text"))
-    if fields.bad:
-        return None, [Problem(file, line, name, reason) for name, reason in fields.bad]
-    parts = map(str, given) if isinstance(given, list) else text.splitlines()
+    fields, wrong = _fields(_ClaimFields if evidence else _SearchedFields, values)
+    if fields is None:
+        return None, [Problem(file, line, name, reason) for name, reason in wrong]
+    given = values.get("evidence")
+    parts = map(str, given) if isinstance(given, list) else fields.evidence.splitlines()
     passages = tuple(filter(None, map(str.strip, parts)))
-    return ClaimRecord(claim.strip(), "\n".join(passages), passages, claim_id), []
+    claim, claim_id = fields.claim.strip(), fields.claim_id
+    return ClaimRecord(claim, "\n".join(passages), passages, claim_id), []
 
 
 def json_object(text: str) -> dict[str, object] | str:
@@ -235,183 +365,3 @@ def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object] | st
 
 def _no_object(value: object) -> str:
     return f"is {_KINDS[type(value)]} instead of an object"
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Records and problems so far, and the fields and groups that were met.
-
-    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer.
-    """
-
-    file: str
-    labels: tuple[Verdict, ...]
-    unit: Unit = "line"
-    trace_limits: bool = True
-    records: list[TraceRecord] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    unread: set[str] = field(default_factory=set)
-    groups: dict[str, dict[int, TraceRecord]] = field(default_factory=dict)
-    free: dict[str, int] = field(default_factory=dict)
-    """A number up to which none of a group is free."""
-
-    def take(self, line: int, values: dict[str, object] | str) -> None:
-        """Read an object, or note what is wrong with its line."""
-        if isinstance(values, str):
-            self._note(line, "", values)
-            return
-        fields = _Fields(values)
-        record = self._record(line, fields)
-        for name in (name for name in values if name not in FIELDS):
-            if meant := meant_field(name, values):
-                fields.bad.append((safe_name(name), f"is no field; '{meant}' is absent: rename it"))
-            elif name not in self.unread:
-                self.unread.add(name)
-                said = f"is not read, here and in later {self.unit}s"
-                self._note(line, safe_name(name), said, dropped=False)
-        bad = fields.bad or list(self._clashes(record))
-        for name, reason in bad:
-            self._note(line, name, reason)
-        if not bad:
-            self.groups.setdefault(record.group, {})[record.number] = record
-            self.records.append(record)
-
-    def _note(self, line: int, name: str, reason: str, *, dropped: bool = True) -> None:
-        self.problems.append(Problem(self.file, line, name, reason, dropped, self.unit))
-
-    def _record(self, line: int, fields: "_Fields") -> TraceRecord:
-        claim = fields.read("claim", _claim, "", required=True)
-        evidence = fields.read("evidence", _evidence, "", required=True)
-        trace = partial(_trace, evidence=evidence if self.trace_limits else None)
-        text = fields.read("trace", trace, "", required=True)
-        label = fields.read("label", partial(_label, labels=self.labels), None)
-        n_star = fields.read("n_star", partial(_number, least=1), None)
-        questions: list[str] = fields.read("questions", _texts, [])
-        asked = len(set(map(str.strip, questions))) or None
-        if n_star is not None and asked is not None and n_star != asked:
-            fields.bad.append(("n_star", f"{n_star}, but there are {asked} different questions"))
-        group = fields.read("group", _name, "") or group_of(claim, evidence)
-        number = fields.read("rollout", partial(_number, least=0), None)
-        if number is None:
-            taken = self.groups.get(group, {})
-            number = next(free for free in count(self.free.get(group, 0)) if free not in taken)
-            self.free[group] = number
-        truncated = fields.read("truncated", _truth, False)
-        prompt = claim, evidence, text, label, n_star or asked, group
-        return TraceRecord(line, *prompt, number, truncated, self.labels)
-
-    def _clashes(self, record: TraceRecord) -> Iterator[tuple[str, str]]:
-        """Where a record disagrees with the first one of its group, or repeats another."""
-        members = self.groups.get(record.group, {record.number: record})
-        first = next(iter(members.values()))
-        for name in ("claim", "evidence", "label", "n_star"):
-            if getattr(record, name) != getattr(first, name):
-                yield name, f"differs from {self.unit} {first.line} of the same group"
-        other = members.get(record.number, record)
-        if other is not record:
-            said = f"{record.number} is the number of {self.unit} {other.line} of the same group"
-            yield "rollout", said
-
-
-class _FieldError(Exception):
-    """A field cannot be read; ``str`` says why."""
-
-
-class _Fields:
-    """The fields of one line, and what is wrong with those that cannot be read."""
-
-    def __init__(self, values: Mapping[str, object]) -> None:
-        self.values = values
-        self.bad: list[tuple[str, str]] = []
-
-    def read(
-        self, name: str, read: Callable[[Any], Value], absent: Value, *, required: bool = False
-    ) -> Value:
-        """What ``read`` makes of a field; ``absent`` where there is none, or it raises."""
-        value = self.values.get(name)
-        try:
-            if value is not None:
-                return read(value)
-        except _FieldError as error:
-            self.bad.append((name, str(error)))
-        if value is None and required:
-            self.bad.append((name, "is null" if name in self.values else "is missing"))
-        return absent
-
-
-def _text(value: object, most: int | None = None, *, blank: bool = False) -> str:
-    """A text, no longer than any real one; ``blank`` allows an empty one."""
-    if not isinstance(value, str):
-        raise _FieldError(f"{_KINDS[type(value)]} instead of a text")
-    if not (blank or value.strip()):
-        raise _FieldError("is blank")
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise _FieldError("holds half of a surrogate pair, which is no character") from None
-    if most is not None and size > most:
-        raise _FieldError(f"is {size:,} bytes long; at most {most:,} are scored")
-    return value
-
-
-_claim = partial(_text, most=MOST_BYTES["claim"])
-
-
-def _name(value: object) -> str:
-    """A text, or a whole number in place of one."""
-    return str(value) if type(value) is int else _text(value)
-
-
-def _texts(value: object) -> list[str]:
-    """A list of texts, blank ones left out."""
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise _FieldError("is not a list of texts")
-    return [_text(part) for part in value if part.strip()]
-
-
-def _evidence(value: object) -> str:
-    """One text, or passages joined with line breaks."""
-    text = "\n".join(_texts(value)) if isinstance(value, list) else value
-    if not text and isinstance(value, list):
-        raise _FieldError("holds no passage with text")
-    return _text(text, MOST_BYTES["evidence"])
-
-
-def _trace(value: object, evidence: str | None) -> str:
-    """A trace, which may be blank; what it asks of ``evidence`` has a limit, without it none."""
-    text = _text(value, None if evidence is None else MOST_BYTES["trace"], blank=True)
-    asked, size = text.count("<question>"), len((evidence or "").encode())
-    if evidence is not None and asked > MOST_QUESTIONS:
-        raise _FieldError(f"holds {asked:,} questions; at most {MOST_QUESTIONS:,} are scored")
-    if asked * size > MOST_READ:
-        most = f"at most {MOST_READ // size:,} are scored"
-        raise _FieldError(f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
-    return text
-
-
-def _number(value: object, least: int) -> int:
-    """A whole number from ``least`` on; a column with nulls makes floats of whole numbers."""
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    if type(number) is not int:
-        raise _FieldError(f"{_KINDS[type(value)]} instead of a whole number")
-    if not least <= number <= _LARGEST:
-        raise _FieldError(f"{safe_name(str(number))} is not within {least} to {_LARGEST}")
-    return number
-
-
-def _label(value: object, labels: tuple[Verdict, ...]) -> Verdict:
-    """One of the labels, in any letter case."""
-    word = value.strip().casefold() if isinstance(value, str) else None
-    for label in labels:
-        if word in {label.casefold(), WRITTEN[label].casefold()}:
-            return label
-    *names, last = (WRITTEN[label] for label in labels)
-    shown = f"'{safe_name(value)}'" if isinstance(value, str) else _KINDS[type(value)]
-    raise _FieldError(f"{shown} is neither {', '.join(names)} nor {last}")
-
-
-def _truth(value: object) -> bool:
-    """Whether the token budget ended before the trace."""
-    if not isinstance(value, bool):
-        raise _FieldError(f"{_KINDS[type(value)]} instead of true or false")
-    return value

@@ -10,6 +10,7 @@ import pytest
 from decomposerl.replies.abstention import abstains
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.records import group_of, read_trace_records
+from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
 from planted_traces.damage import INJECTIONS
 from planted_traces.kinds import MAKERS
@@ -94,11 +95,11 @@ def test_texts_are_canonical_and_lines_are_read_back():
         few = {"too_few_cycles"} if len(parsed.cycles) == 1 else set()
         assert few == {fault.kind for fault in parsed.faults}
         assert few == set() or trace.kind == "non_atomic"
-    records, problems = read_trace_records((trace.line() for trace in TRACES), "planted")
+    rollouts, problems = read_trace_records((trace.line() for trace in TRACES), "planted")
     assert problems == []
-    assert [(r.claim, r.evidence, r.text, r.label, r.n_star, r.group, r.number, r.truncated)
-            for r in records] == [
-        (t.claim, t.evidence, t.text, t.label, t.n_star, t.group, t.number, t.truncated)
+    assert list(rollouts.values()) == [
+        Rollout(t.group, t.number, t.claim, t.evidence, parse_trace(t.text), t.label, t.n_star,
+                t.truncated)
         for t in TRACES
     ]  # fmt: skip
 

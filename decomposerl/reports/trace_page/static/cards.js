@@ -11,7 +11,6 @@ import { query } from "trace-page/state.js";
 const STATUS = {
   quotes_evidence: ["❝", "Quotes the evidence"],
   abstained: ["◌", "Abstained"],
-  contradicted: ["✕", "Contradicted"],
   not_in_evidence: ["△", "Not in evidence"],
   unknown: ["?", "Not checked"],
 };
