@@ -223,12 +223,11 @@ class HostedEmbedder:
         return self.key if isinstance(self.key, SecretStr) else self.key()
 
     def _client(self) -> "AsyncOpenAI":
-        from resources.chat.calls import OneHost, openai_client
+        from resources.chat.calls import openai_client
 
         most = _FRAME_BYTES + self.batch_items * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER
-        key = clean_key(self._key)
-        http_client = OneHost(self.base_url, most)
-        return openai_client(self.base_url, key, http_client, self.retries, self.timeout_s)
+        key, url = clean_key(self._key), self.base_url
+        return openai_client(url, key, most, self.retries, wait_s=self.timeout_s)
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it
