@@ -14,7 +14,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -30,16 +31,9 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason
 from decomposerl.endpoint import Endpoint
-from resources.chat.connection import NO_KEY, is_loopback, moved, without_key
-from resources.chat.wire import (
-    Counts,
-    Outcome,
-    Usage,
-    arguments_of,
-    as_utf8,
-    read_reply,
-    tokens_of,
-)
+from decomposerl.errors import ConfigError
+from resources.chat.connection import is_loopback, moved, without_key
+from resources.chat.wire import Counts, Outcome, Usage, arguments_of, as_utf8, read_reply, tokens_of
 
 DOWN_AFTER = 10
 """Requests in a row that the endpoints failed, after which they are asked nothing for a while."""
@@ -50,21 +44,165 @@ _OF_ENDPOINT = {"transport", "rate_limited", "server_error"}
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
 # With these every request fails: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
-Counter = Callable[[Any], Awaitable[None]]
 
 
 class CeilingReached(OpenAIError):  # noqa: N818 - the name is what happened
     """A ceiling refuses another call; the package does not retry its own errors."""
 
 
-class Budget:
-    """The ceilings of an endpoint, inside one event loop."""
+class OneHost(DefaultAsyncHttpxClient):
+    """The openai package's HTTP client, for one host and bounded replies.
 
-    def __init__(self, endpoint: Endpoint, counts: Counts) -> None:
-        """``counts`` is what the ceilings are compared with."""
-        self._ceilings, self._counts, self._in_flight = endpoint, counts, 0
-        self._ended = asyncio.Event()
-        self._spent, self._busy_since = "", 0.0
+    A redirect is not followed: prompt and key would go to a host that nobody configured. No cookie
+    is kept. The bound counts decoded bytes, so compression cannot bypass it, and of a refusal
+    (status 400 and above) only the beginning is read.
+    """
+
+    most_bytes = 0
+
+    async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
+        """The whole reply; how it is to be read and redirected is ignored.
+
+        Raises:
+            OpenAIError: the body has more than ``most_bytes``; the package does not retry its own.
+        """
+        content = bytearray()
+        reply = await super().send(request, **how | {"stream": True, "follow_redirects": False})
+        try:
+            async for part in reply.aiter_bytes():
+                content += part
+                if reply.is_error and len(content) > REFUSAL_BYTES:
+                    break
+                if len(content) > self.most_bytes:
+                    raise OpenAIError(f"the reply has more than {self.most_bytes:,} bytes")
+        finally:
+            await reply.aclose()
+        coded = {b"content-encoding", b"content-length", b"transfer-encoding"}
+        plain = [(name, text) for name, text in reply.headers.raw if name.lower() not in coded]
+        return type(reply)(
+            reply.status_code, headers=plain, content=bytes(content), request=request
+        )
+
+
+def openai_client(
+    url: str,
+    key: SecretStr,
+    most_bytes: int,
+    retries: int,
+    *,
+    wait_s: float | None = None,
+    count: Callable[[Any], Awaitable[None]] | None = None,
+) -> AsyncOpenAI:
+    """A client of the openai package, with its own ``retries`` and replies of ``most_bytes``.
+
+    ``wait_s`` limits each wait for the endpoint; ``count`` sees each request before it is sent.
+
+    Raises:
+        ConfigError: no header can carry the key; the message does not show it.
+    """
+    value = key.get_secret_value().strip()
+    if not value.isascii() or not value.isprintable():
+        raise ConfigError(
+            "the endpoint's key holds a control character, or one that is not ASCII, within it; "
+            "copy it again"
+        )
+    host = OneHost(
+        trust_env=not is_loopback(url),
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        event_hooks={"request": [count] if count else []},
+    )
+    host.most_bytes = most_bytes
+    # The package requires a key, a local server does not.
+    return AsyncOpenAI(
+        api_key=value or "none",
+        base_url=url,
+        max_retries=retries,
+        timeout=wait_s,
+        http_client=host,
+    )
+
+
+def failure_from(error: Exception) -> ChatFailure:
+    """What an exception of the openai package says of a request, and where a redirect leads."""
+    if isinstance(error, CeilingReached):
+        return ChatFailure("budget", str(error))
+    if isinstance(error, APIStatusError):
+        status, said, reply = error.status_code, error.message, error.response
+        reason: FailureReason = "server_error" if reply.is_server_error else "refused"
+        if reply.is_redirect:
+            said = moved(str(error.request.url), reply.headers.get("location", ""))
+        return ChatFailure(
+            "rate_limited" if status == HTTPStatus.TOO_MANY_REQUESTS else reason,
+            f"HTTP {status}: {said}",
+            lasting=status in _LASTING or reply.is_redirect,
+        )
+    if isinstance(error, APIConnectionError):
+        cause = error.__cause__ or error
+        return ChatFailure("transport", f"{type(cause).__name__}: {cause}")
+    return ChatFailure("refused", f"{type(error).__name__}: {error}")
+
+
+@dataclass(eq=False)
+class Sender:
+    """Sends requests, inside one event loop.
+
+    ``counts`` gets calls, retries and usage, with which the ceilings are compared; the rest is as
+    in ``ChatClient``.
+    """
+
+    endpoint: Endpoint
+    urls: Sequence[str]
+    key: SecretStr
+    counts: Counts
+    sent_as: str = ""
+    retries: int = 0
+    cooldown_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Nothing is connected before the first request."""
+        most, open_one = self.endpoint.most_reply_bytes, partial(openai_client, count=self.count)
+        clients = (open_one(url, self.key, most, self.retries) for url in self.urls)
+        self._running = dict.fromkeys(clients, 0)  # requests in flight at each address
+        self._name = self.sent_as or self.endpoint.model
+        self._slots, self._ended = asyncio.Semaphore(self.endpoint.concurrency), asyncio.Event()
+        self._in_flight, self._busy_since, self._spent = 0, 0.0, ""
+        self._faults, self._fault, self._down_until = 0, ChatFailure("transport", ""), 0.0
+
+    async def send(self, request: ChatRequest) -> Outcome:
+        """The reply, or why there is none; raises nothing but ``CancelledError``."""
+        try:
+            arguments = arguments_of(request, self.endpoint, self._name)
+        except ValueError as error:
+            return ChatFailure("refused", f"the schema is not JSON: {error}")
+        async with self._slots:
+            if self._faults >= DOWN_AFTER and time.monotonic() < self._down_until:
+                detail = f"no endpoint can be asked at present: {self._fault.detail}"
+                return ChatFailure("circuit_open", detail, lasting=self._fault.lasting)
+            try:
+                async with self.room(tokens_of(request)):
+                    for client in sorted(self._running, key=self._running.__getitem__):
+                        outcome = await self._outcome(client, request, arguments)
+                        if isinstance(outcome, ChatReply) or outcome.reason not in _OF_ENDPOINT:
+                            break
+            except CeilingReached as reached:
+                return failure_from(reached)
+        outcome = replace(outcome, text=without_key(outcome.text, self.key))
+        if isinstance(outcome, ChatReply):
+            self._faults = 0
+            return outcome
+        detail = as_utf8(without_key(outcome.detail, self.key))[:_SHOWN]
+        failure = replace(outcome, detail=detail)
+        if failure.lasting or failure.reason in {*_OF_ENDPOINT, "timeout"}:
+            self._faults, self._fault = self._faults + 1, failure
+            self._down_until = time.monotonic() + self.cooldown_s
+        else:
+            self._faults = 0
+        return failure
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._running:
+            await client.close()
 
     @asynccontextmanager
     async def room(self, expected: Usage) -> AsyncIterator[None]:
@@ -83,31 +221,19 @@ class Budget:
             await self._ended.wait()
         self._busy_since = self._busy_since if self._in_flight else time.monotonic()
         self._in_flight += 1
-        self._counts.add(prompt_tokens=expected[0], completion_tokens=expected[1])
+        self.counts.add(prompt_tokens=expected[0], completion_tokens=expected[1])
         try:
             yield
         finally:
-            self._counts.add(prompt_tokens=-expected[0], completion_tokens=-expected[1])
+            self.counts.add(prompt_tokens=-expected[0], completion_tokens=-expected[1])
             self._in_flight -= 1
             if not self._in_flight:  # what is in flight at once counts once
-                self._counts.add(busy_s=time.monotonic() - self._busy_since)
+                self.counts.add(busy_s=time.monotonic() - self._busy_since)
             self._ended.set()
-
-    async def count(self, request: Any) -> None:  # noqa: ANN401 - httpx's type
-        """Count an HTTP request before it is sent, whoever repeats it.
-
-        Raises:
-            CeilingReached: the ceiling in calls refuses it.
-        """
-        if self._ceilings.calls and self._counts["calls"] >= self._ceilings.calls:
-            self._spent = self._spent or f"ceiling of {self._ceilings.calls:,} calls"
-            raise CeilingReached(self._spent)
-        repeated = int(request.headers.get("x-stainless-retry-count", 0)) > 0
-        self._counts.add(calls=1, retries=repeated)
 
     def _reached(self, expected: Usage) -> str:
         """The ceiling that a further request would exceed if all in flight use their estimates."""
-        most, counts = self._ceilings, self._counts
+        most, counts = self.endpoint, self.counts
         prompt = counts["prompt_tokens"] + expected[0]
         completion = counts["completion_tokens"] + expected[1]
         if most.tokens and prompt + completion > most.tokens:
@@ -116,147 +242,17 @@ class Budget:
             return f"ceiling of {most.dollars:,.2f} US dollars"
         return ""
 
-
-class OneHost(DefaultAsyncHttpxClient):
-    """The openai package's HTTP client, for one host and bounded replies.
-
-    A redirect is not followed: prompt and key would go to a host that nobody configured. No cookie
-    is kept. The bound counts decoded bytes, so compression cannot bypass it, and of a refusal
-    (status 400 and above) only the beginning is read.
-    """
-
-    def __init__(self, url: str, most_bytes: int, count: Counter | None) -> None:
-        """``most_bytes`` of one reply; ``count`` sees each request before it is sent."""
-        super().__init__(
-            trust_env=not is_loopback(url),
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            event_hooks={"request": [count] if count else []},
-        )
-        self._most_bytes = most_bytes
-
-    async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
-        """The whole reply; ``stream`` is ignored.
+    async def count(self, request: Any) -> None:  # noqa: ANN401 - httpx's type
+        """Count an HTTP request before it is sent, whoever repeats it.
 
         Raises:
-            OpenAIError: the body has more than ``most_bytes``; the package does not retry its own.
+            CeilingReached: the ceiling in calls refuses it.
         """
-        content = bytearray()
-        reply = await super().send(request, **how | {"stream": True, "follow_redirects": False})
-        try:
-            async for part in reply.aiter_bytes():
-                content += part
-                if reply.is_error and len(content) > REFUSAL_BYTES:
-                    break
-                if len(content) > self._most_bytes:
-                    raise OpenAIError(f"the reply has more than {self._most_bytes:,} bytes")
-        finally:
-            await reply.aclose()
-        coded = {b"content-encoding", b"content-length", b"transfer-encoding"}
-        plain = [(name, text) for name, text in reply.headers.raw if name.lower() not in coded]
-        return type(reply)(
-            reply.status_code, headers=plain, content=bytes(content), request=request
-        )
-
-
-def openai_client(
-    url: str,
-    key: SecretStr,
-    most_bytes: int,
-    retries: int,
-    *,
-    wait_s: float | None = None,
-    count: Counter | None = None,
-) -> AsyncOpenAI:
-    """A client of the openai package, with its ``retries``, over ``OneHost``.
-
-    ``wait_s`` limits each wait for the endpoint.
-    """
-    return AsyncOpenAI(
-        api_key=key.get_secret_value() or NO_KEY,
-        base_url=url,
-        max_retries=retries,
-        timeout=wait_s,
-        http_client=OneHost(url, most_bytes, count),
-    )
-
-
-def failure_from(error: Exception) -> ChatFailure:
-    """What an exception of the openai package says of a request, and where a redirect leads."""
-    if isinstance(error, CeilingReached):
-        return ChatFailure("budget", str(error))
-    if isinstance(error, APIStatusError):
-        status, said, reply = error.status_code, error.message, error.response
-        reason: FailureReason = "server_error" if reply.is_server_error else "refused"
-        if status == HTTPStatus.TOO_MANY_REQUESTS:
-            reason = "rate_limited"
-        if reply.is_redirect:
-            said = moved(str(error.request.url), reply.headers.get("location", ""))
-        lasting = status in _LASTING or reply.is_redirect
-        return ChatFailure(reason, f"HTTP {status}: {said}", lasting=lasting)
-    if isinstance(error, APIConnectionError):
-        cause = error.__cause__ or error
-        return ChatFailure("transport", f"{type(cause).__name__}: {cause}")
-    return ChatFailure("refused", f"{type(error).__name__}: {error}")
-
-
-class Sender:
-    """Sends requests, inside one event loop."""
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        urls: Sequence[str],
-        key: SecretStr,
-        counts: Counts,
-        sent_as: str,
-        retries: int,
-        cooldown_s: float,
-    ) -> None:
-        """``counts`` gets calls, retries and usage; as in ``ChatClient``."""
-        self._endpoint, self._name = endpoint, sent_as or endpoint.model
-        self._key, self._counts, self._cooldown_s = key, counts, cooldown_s
-        self._budget = Budget(endpoint, counts)
-        most, count = endpoint.most_reply_bytes, self._budget.count
-        clients = (openai_client(url, key, most, retries, count=count) for url in urls)
-        self._running = dict.fromkeys(clients, 0)  # requests in flight at each address
-        self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._faults, self._fault, self._down_until = 0, ChatFailure("transport", ""), 0.0
-
-    async def send(self, request: ChatRequest) -> Outcome:
-        """The reply, or why there is none; raises nothing but ``CancelledError``."""
-        try:
-            arguments = arguments_of(request, self._endpoint, self._name)
-        except ValueError as error:
-            return ChatFailure("refused", f"the schema is not JSON: {error}")
-        async with self._slots:
-            if self._faults >= DOWN_AFTER and time.monotonic() < self._down_until:
-                detail = f"no endpoint can be asked at present: {self._fault.detail}"
-                return ChatFailure("circuit_open", detail, lasting=self._fault.lasting)
-            try:
-                async with self._budget.room(tokens_of(request)):
-                    for client in sorted(self._running, key=self._running.__getitem__):
-                        outcome = await self._outcome(client, request, arguments)
-                        if isinstance(outcome, ChatReply) or outcome.reason not in _OF_ENDPOINT:
-                            break
-            except CeilingReached as reached:
-                return failure_from(reached)
-        outcome = replace(outcome, text=without_key(outcome.text, self._key))
-        if isinstance(outcome, ChatReply):
-            self._faults = 0
-            return outcome
-        detail = as_utf8(without_key(outcome.detail, self._key))[:_SHOWN]
-        failure = replace(outcome, detail=detail)
-        if failure.lasting or failure.reason in {*_OF_ENDPOINT, "timeout"}:
-            self._faults, self._fault = self._faults + 1, failure
-            self._down_until = time.monotonic() + self._cooldown_s
-        else:
-            self._faults = 0
-        return failure
-
-    async def close(self) -> None:
-        """Close all connections."""
-        for client in self._running:
-            await client.close()
+        if self.endpoint.calls and self.counts["calls"] >= self.endpoint.calls:
+            self._spent = self._spent or f"ceiling of {self.endpoint.calls:,} calls"
+            raise CeilingReached(self._spent)
+        repeated = int(request.headers.get("x-stainless-retry-count", 0)) > 0
+        self.counts.add(calls=1, retries=repeated)
 
     async def _outcome(
         self, client: AsyncOpenAI, request: ChatRequest, arguments: dict[str, Any]
@@ -264,13 +260,13 @@ class Sender:
         """The outcome at an address, before the deadline; what it used is counted."""
         # Whatever comes of it, the endpoint may have read the prompt and charge for it.
         usage: Usage = (tokens_of(request)[0], 0, True)
-        sent, limit_s = time.monotonic(), self._endpoint.deadline_s
+        sent, limit_s = time.monotonic(), self.endpoint.deadline_s
         self._running[client] += 1
         try:
             async with asyncio.timeout(limit_s):
                 raw = await client.chat.completions.with_raw_response.create(**arguments)
             latency_s = time.monotonic() - sent
-            outcome, usage = read_reply(raw.content, latency_s, request, self._endpoint, self._name)
+            outcome, usage = read_reply(raw.content, latency_s, request, self.endpoint, self._name)
         except TimeoutError:
             detail = f"no reply within {limit_s:g} s: raise deadline_s, or lower concurrency"
             return ChatFailure("timeout", detail)
@@ -283,5 +279,5 @@ class Sender:
         finally:
             self._running[client] -= 1
             names = ("prompt_tokens", "completion_tokens", "estimated")
-            self._counts.add(**dict(zip(names, usage, strict=True)))
+            self.counts.add(**dict(zip(names, usage, strict=True)))
         return outcome

@@ -23,7 +23,7 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Price, 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.progress import Bar, bar
-from resources.chat.connection import LoopThread, clean_key
+from resources.chat.connection import LoopThread, key_of
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 from resources.chat.wire import Counts, Outcome, as_sent, as_utf8, request_key
 
@@ -53,9 +53,9 @@ class ChatClient(AbstractContextManager["ChatClient"]):
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
 
-        ``find_access`` gives the URLs and the key, by default the URLs of ``endpoint`` and none; it
-        is called before the first request that is sent, and may start a server. The key stays in
-        memory and is removed from whatever endpoints say. ``find_revision`` gives the revision of
+        ``find_access`` gives the URLs and the key, by default those of ``endpoint``; it is called
+        before the first request that is sent, and may start a server. The key stays in memory and
+        is removed from whatever endpoints say. ``find_revision`` gives the revision of
         stored replies at the first use, in place of the endpoint's; ``sent_as`` is the model's name
         in requests, where it is not that of its stored replies. With ``needs_logprobs`` a reply
         without requested log probabilities is a failure. ``retries`` are those of the openai
@@ -67,7 +67,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         if endpoint.dollars and endpoint.price is None:
             raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
         self._endpoint, self._data = endpoint, data
-        self._find_access = find_access or (lambda: (endpoint.base_url, SecretStr("")))
+        self._find_access = find_access or (lambda: (endpoint.base_url, key_of(endpoint)))
         self._find_revision = find_revision or (lambda: endpoint.identity)
         self._needs_logprobs, self._sending = needs_logprobs, (sent_as, retries, cooldown_s)
         self.counts = Counts()
@@ -218,8 +218,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                key, endpoint = clean_key(key), self._endpoint
-                self._sender = Sender(endpoint, urls, key, self.counts, *self._sending)
+                self._sender = Sender(self._endpoint, urls, key, self.counts, *self._sending)
                 self._loop = LoopThread("chat-client")
         if self._loop is None or self._closed:
             self.close()

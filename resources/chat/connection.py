@@ -5,6 +5,7 @@ Calls to this machine, and the key in them, never go through a proxy. No redirec
 
 import asyncio
 import json
+import os
 import re
 import threading
 import time
@@ -17,11 +18,10 @@ from urllib.parse import urljoin, urlsplit
 
 from pydantic import SecretStr
 
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 
 Result = TypeVar("Result")
-NO_KEY = "none"
-"""The openai package requires a key, a local server does not."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
 _LOOPBACK = re.compile(r"(.+\.)?localhost|127(\.\d+){3}|(0*:){2,7}0*1")
@@ -35,17 +35,20 @@ def is_loopback(url: str) -> bool:
     return _LOOPBACK.fullmatch(urlsplit(url).hostname or "") is not None
 
 
-def clean_key(key: SecretStr) -> SecretStr:
-    """The key without white space around it.
+def key_of(endpoint: Endpoint) -> SecretStr:
+    """The key of an endpoint, in memory alone; empty where it names no variable.
+
+    A key is never configuration: settings have the name of its variable, which is read when the
+    first request needs it.
 
     Raises:
-        ConfigError: no header can carry it; the message does not show it.
+        ConfigError: the variable is not set; the message names it.
     """
-    value = key.get_secret_value().strip()
-    if not value.isascii() or not value.isprintable():
+    variable = endpoint.key_variable
+    value = os.environ.get(variable, "")
+    if variable and not value:
         raise ConfigError(
-            "the endpoint's key holds a control character, or one that is not ASCII, within it; "
-            "copy it again"
+            f"{variable} is not set; it must hold the endpoint's key, in the environment or in .env"
         )
     return SecretStr(value)
 

@@ -66,19 +66,18 @@ def as_sent(request: ChatRequest, endpoint: Endpoint) -> ChatRequest:
     Raises:
         ConfigError: thinking is to be switched in a way that the model does not know.
     """
-    style = endpoint.style
-    if request.schema is not None and not endpoint.enforces_schemas:
-        request = replace(request, schema=None)
-    if request.thinking is not None and style == "none":
-        request = replace(request, thinking=None)
+    style, changes = endpoint.style, dict[str, Any]()
+    if not endpoint.enforces_schemas:
+        changes["schema"] = None
+    if style == "none":
+        changes["thinking"] = None
     if style != "qwen" or request.thinking is False:
-        request = replace(request, thinking_tokens=None)
+        changes["thinking_tokens"] = None
     if style == "openai":
         if request.thinking is not None:
             effort_of(endpoint.model, thinking=request.thinking)
-        plain = replace(request.sampling, temperature=1.0, top_p=1.0, stop=())
-        request = replace(request, sampling=plain)
-    return request
+        changes["sampling"] = replace(request.sampling, temperature=1.0, top_p=1.0, stop=())
+    return replace(request, **changes)
 
 
 def names_the_model(endpoint: Endpoint, sent_as: str, reported: str) -> bool:
@@ -139,46 +138,37 @@ def read_reply(
     try:
         data = json.loads(body)
         choice = data["choices"][0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        text, refusal = _joined(message.get("content")), _text(message.get("refusal"))
+        message, reason = choice["message"], choice.get("finish_reason")
+        text, refusal = _joined(message.get("content")), as_utf8(message.get("refusal"))
         usage = tokens_of(request, data.get("usage"), text)
-        reply: ChatReply[None] = ChatReply(
-            text=text,
-            finish_reason=finish if finish in get_args(FinishReason) else "other",
-            model=_text(data.get("model")),
-            prompt_tokens=usage[0],
-            completion_tokens=usage[1],
-            latency_s=latency_s,
-            tokens=_tokens(choice.get("logprobs")),
-        )
+        finish: FinishReason = reason if reason in get_args(FinishReason) else "other"
+        model, tokens = as_utf8(data.get("model")), _tokens(choice.get("logprobs"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
         detail = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         return ChatFailure("server_error", detail), (tokens_of(request)[0], 0, True)
-    if not names_the_model(endpoint, sent_as, reply.model):
-        detail = (
-            f"asked for {sent_as!r}, the endpoint serves {reply.model!r}: name it so, or, if they "
-            f"are the same model, add served_as = [{json.dumps(reply.model)}]"
-        )
-        return ChatFailure("wrong_model", detail, text, lasting=True), usage
-    if refusal:
-        return ChatFailure("empty", f"the model refused ({refusal})", refusal), usage
-    return _unfinished(reply, request) or reply, usage
-
-
-def _unfinished(reply: ChatReply[None], request: ChatRequest) -> ChatFailure | None:
-    """Why a reply has no whole text, None where it has."""
     budget = f"the budget of {request.sampling.max_tokens} tokens"
-    if not reply.text.strip() and not reply.tokens:
-        detail = f"no text came, but {reply.completion_tokens} tokens were used"
-        if reply.finish_reason == "length":
-            detail += f"; {budget} ended: raise thinking_tokens, or the limit of its replies"
-        return ChatFailure("empty", detail, reply.text)
     # A request for one token with its log probabilities ends at its budget on purpose.
     one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
-    if reply.finish_reason == "length" and not one_token:
-        return ChatFailure("truncated", f"{budget} ended before the reply did", reply.text)
-    return None
+    outcome: Outcome
+    if not names_the_model(endpoint, sent_as, model):
+        detail = (
+            f"asked for {sent_as!r}, the endpoint serves {model!r}: name it so, or, if they are "
+            f"the same model, add served_as = [{json.dumps(model)}]"
+        )
+        outcome = ChatFailure("wrong_model", detail, text, lasting=True)
+    elif refusal:
+        outcome = ChatFailure("empty", f"the model refused ({refusal})", refusal)
+    elif not text.strip() and not tokens:
+        detail = f"no text came, but {usage[1]} tokens were used"
+        if finish == "length":
+            detail += f"; {budget} ended: raise thinking_tokens, or the limit of its replies"
+        outcome = ChatFailure("empty", detail, text)
+    elif finish == "length" and not one_token:
+        outcome = ChatFailure("truncated", f"{budget} ended before the reply did", text)
+    else:
+        outcome = ChatReply(text, finish, model, *usage[:2], latency_s, tokens=tokens)
+    return outcome, usage
 
 
 def tokens_of(request: ChatRequest, reported: object = None, text: str = "") -> Usage:
@@ -206,8 +196,13 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def as_utf8(text: str) -> str:
-    """The text with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
+def as_utf8(text: str | None) -> str:
+    """The text with lone surrogates, which JSON allows and UTF-8 does not, as question marks.
+
+    Raises:
+        AttributeError: it is no text, as may be where an endpoint's JSON should have one.
+    """
+    text = text or ""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -225,18 +220,12 @@ def _token(entry: Any) -> tuple[str, float]:  # noqa: ANN401 - JSON
     logprob = float(entry["logprob"])
     if not logprob <= _ROUNDING:
         raise ValueError(f"a log probability is {logprob}")
-    return _text(entry["token"]), logprob
-
-
-def _text(value: Any) -> str:  # noqa: ANN401 - JSON
-    if not isinstance(value or "", str):
-        raise TypeError(f"a text is {type(value).__name__}")
-    return as_utf8(value or "")
+    return as_utf8(entry["token"]), logprob
 
 
 def _joined(content: Any) -> str:  # noqa: ANN401 - JSON
     """A message's text, also where it comes in parts; parts of thought are none of it."""
-    if not isinstance(content, list):
-        return _text(content)
-    parts = [part if isinstance(part, dict) else {"text": part} for part in content]
-    return "".join(_text(part.get("text")) for part in parts if part.get("type") in {None, "text"})
+    parts = content if isinstance(content, list) else [content]
+    parts = [part if isinstance(part, dict) else {"text": part} for part in parts]
+    texts = (part.get("text") for part in parts if part.get("type") in {None, "text"})
+    return "".join(map(as_utf8, texts))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 import fault_server as server
 from chat_parts import MODEL, request, settings
@@ -16,7 +17,7 @@ from chat_served import client, reasons, served_chat
 from decomposerl.chat import ChatFailure
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
-from resources.chat.calls import DOWN_AFTER, Budget, CeilingReached
+from resources.chat.calls import DOWN_AFTER, CeilingReached, Sender
 from resources.chat.client import ChatClient
 from resources.chat.wire import Counts, tokens_of
 from strategies import law
@@ -127,11 +128,11 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
     counts = Counts()
 
     async def spend() -> None:
-        budget = Budget(settings(tokens=ceiling), counts)
+        sender = Sender(settings(tokens=ceiling), (), SecretStr(""), counts)
 
         async def one(estimate: int, share: float) -> None:
             with suppress(CeilingReached):
-                async with budget.room((0, estimate, True)):
+                async with sender.room((0, estimate, True)):
                     await asyncio.sleep(0)
                     counts.add(calls=1, completion_tokens=int(estimate * share))
 
@@ -192,10 +193,10 @@ def test_a_released_reservation_lets_another_go():
     counts = Counts()
 
     async def spend() -> None:
-        budget = Budget(settings(tokens=ALL), counts)
+        sender = Sender(settings(tokens=ALL), (), SecretStr(""), counts)
 
         async def one() -> None:
-            async with budget.room(ESTIMATE):
+            async with sender.room(ESTIMATE):
                 await asyncio.sleep(0)
                 counts.add(calls=1)
 
