@@ -24,7 +24,7 @@ from dagster_project.environment import (
 from dagster_project.settings import Settings
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import NoAnswer, fetched
+from resources.chat.connection import NoAnswer, fetched, key_of
 from resources.store.temporary import replace_text
 
 EndpointOption = Annotated[
@@ -128,8 +128,6 @@ def _by_option(error: ConfigError, place: str) -> ConfigError:
 
 def _refuse_unreachable(endpoint: Endpoint) -> None:
     """Ask for the list of models, which also a server without the model answers."""
-    from resources.chat.endpoint import key_of  # it loads Dagster, which few commands need
-
     (url,), key = endpoint.base_url, key_of(endpoint).get_secret_value()
     try:
         fetched(f"{url}/models", key, _TIMEOUT_S)

@@ -115,10 +115,7 @@ class Endpoint(BaseModel):
         256, description="most requests in flight"
     )
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        300.0, description="seconds for one request, without the endpoint's queue"
-    )
-    queue_deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        1_800.0, description="seconds for one request, with the endpoint's queue"
+        900.0, description="seconds for one request, with the endpoint's queue"
     )
     most_reply_bytes: Annotated[int, Field(ge=1)] = Field(
         MOST_REPLY_BYTES, description="most of one reply, however many tokens it has"

@@ -7,12 +7,13 @@ starts no server and needs no key.
 """
 
 import asyncio
+import json
 import logging
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Price, 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.progress import Bar, bar
-from resources.chat.connection import LoopThread, clean_key
+from resources.chat.connection import LoopThread, key_of
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore
-from resources.chat.wire import Counts, KeyedRequest, Outcome, as_sent, request_key
+from resources.chat.wire import Counts, Outcome, as_sent, as_utf8, request_key
 
 if TYPE_CHECKING:
     from resources.chat.calls import Sender
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
+Keyed = dict[str, ChatRequest]  # each distinct request as it is sent, by the key of its reply
 
 
 class ChatClient(AbstractContextManager["ChatClient"]):
@@ -51,9 +53,9 @@ class ChatClient(AbstractContextManager["ChatClient"]):
     ) -> None:
         """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
 
-        ``find_access`` gives the URLs and the key, by default the URLs of ``endpoint`` and none; it
-        is called before the first request that is sent, and may start a server. The key stays in
-        memory and is removed from whatever endpoints say. ``find_revision`` gives the revision of
+        ``find_access`` gives the URLs and the key, by default those of ``endpoint``; it is called
+        before the first request that is sent, and may start a server. The key stays in memory and
+        is removed from whatever endpoints say. ``find_revision`` gives the revision of
         stored replies at the first use, in place of the endpoint's; ``sent_as`` is the model's name
         in requests, where it is not that of its stored replies. With ``needs_logprobs`` a reply
         without requested log probabilities is a failure. ``retries`` are those of the openai
@@ -65,7 +67,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         if endpoint.dollars and endpoint.price is None:
             raise ConfigError(f"a ceiling in money needs a price of '{endpoint.model}'")
         self._endpoint, self._data = endpoint, data
-        self._find_access = find_access or (lambda: (endpoint.base_url, SecretStr("")))
+        self._find_access = find_access or (lambda: (endpoint.base_url, key_of(endpoint)))
         self._find_revision = find_revision or (lambda: endpoint.identity)
         self._needs_logprobs, self._sending = needs_logprobs, (sent_as, retries, cooldown_s)
         self.counts = Counts()
@@ -74,11 +76,8 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         self._store: ReplyStore | None = None
         self._loop: LoopThread | None = None
         self._sender: Sender  # of the loop
-        self._closed = False
-        self._warned = ""
-        # What follows is of the event loop alone.
-        self._flights: dict[str, asyncio.Future[Outcome]] = {}
-        self._batches, self._busy_since = 0, 0.0
+        self._flights: dict[str, asyncio.Task[Outcome]] = {}  # of the loop
+        self._closed, self._warned = False, ""
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -116,12 +115,13 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         """Close connections, then the store; idempotent."""
         # Without the lock, which may wait for a server: what is opened meanwhile is closed there.
         self._closed = True
-        with ExitStack() as last_first:
-            if self._store is not None:
-                last_first.callback(self._store.close)
+        try:
             if self._loop is not None and not self._loop.closed:
-                last_first.callback(self._loop.close)
                 self._loop.run(self._sender.close())
+                self._loop.close()
+        finally:
+            if self._store is not None:
+                self._store.close()
 
     def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
         """The stored reply of each request, in order; None where none is stored.
@@ -129,8 +129,8 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         Raises:
             ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
         """
-        keys, distinct = self._keyed(requests, None)
-        replies = self._stored(distinct.values())
+        keys, distinct = self._keyed(requests)
+        replies = self._stored(distinct, None)
         return [replies.get(key) for key in keys]
 
     def complete(
@@ -144,17 +144,18 @@ class ChatClient(AbstractContextManager["ChatClient"]):
             ReplyStoreError: replies can be neither read nor stored; nothing more is sent.
             RuntimeError: the client was closed.
         """
-        keys, distinct = self._keyed(requests, parse)
+        keys, distinct = self._keyed(requests)
         if not keys:
             return []
-        outcomes: dict[str, Outcome] = dict(self._stored(distinct.values()))
+        outcomes: dict[str, Outcome] = dict(self._stored(distinct, parse))
         self.counts.add(asked=len(keys), shared=len(keys) - len(distinct), hits=len(outcomes))
-        left = deque(each for each in distinct.values() if each.key not in outcomes)
+        left = deque(key for key in distinct if key not in outcomes)
         if left:
             loop = self._connected()
             known = len(outcomes) if len(distinct) >= _LEAST_SHOWN else len(distinct)
             with bar("chat", len(distinct), "requests", known) as shown:
-                outcomes |= loop.run(self._work_off(left, shown), left.clear)
+                work = self._work_off(left, distinct, parse, shown)
+                outcomes |= loop.run(work, left.clear)
         ordered = [outcomes[key] for key in keys]
         if failed := [each for each in ordered if isinstance(each, ChatFailure)]:
             self._warn(failed, len(ordered))
@@ -171,27 +172,42 @@ class ChatClient(AbstractContextManager["ChatClient"]):
             self._warned = summary  # batches of one request would repeat it
             _LOG.warning("%s: %s", self.engine, summary)
 
-    def _keyed(
-        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None
-    ) -> tuple[list[str], dict[str, KeyedRequest]]:
-        """The key of each request, in order, and each distinct one as it is sent, by key."""
+    def _keyed(self, requests: Sequence[ChatRequest]) -> tuple[list[str], Keyed]:
+        """The key of each request, in order, and each distinct one."""
         if self._closed:
             raise RuntimeError("the chat client was closed")
         model, revision = self._endpoint.model, self._find_revision()
         sent = [as_sent(request, self._endpoint) for request in requests]
         keys = [request_key(request, model, revision) for request in sent]
-        return keys, {
-            key: KeyedRequest(key, request, parse, self._needs_logprobs)
-            for key, request in zip(keys, sent, strict=True)
-        }
+        return keys, dict(zip(keys, sent, strict=True))
 
-    def _stored(self, asked: Collection[KeyedRequest]) -> dict[str, ChatReply[Any]]:
+    def _stored(self, requests: Keyed, parse: Parse[Any] | None) -> dict[str, ChatReply[Any]]:
         """Stored replies that the parser accepts, by key."""
-        if not asked or self.store is None:
+        if not requests or self.store is None:
             return {}
-        stored = self.store.get([each.key for each in asked])
-        read = [(each.key, each.read(stored[each.key])) for each in asked if each.key in stored]
+        stored = self.store.get(list(requests))
+        read = ((key, self._read(requests[key], parse, stored[key])) for key in stored)
         return {key: reply for key, reply in read if isinstance(reply, ChatReply)}
+
+    def _read(self, request: ChatRequest, parse: Parse[Any] | None, outcome: Outcome) -> Outcome:
+        """The reply, received or stored, with its value; else why it is unusable."""
+        if isinstance(outcome, ChatFailure):
+            return outcome
+        given = outcome.tokens and outcome.tokens[0].alternatives
+        if self._needs_logprobs and request.sampling.top_logprobs > 0 and not given:
+            text = "the reply has no log probabilities of its first token; vLLM gives them"
+            return ChatFailure("no_logprobs", text, outcome.text, lasting=True)
+        try:
+            value = parse(outcome) if parse is not None else None
+            # Every table must be able to hold what the parser returns.
+            json.dumps(value, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            complaint = "the reply holds half a surrogate pair, which cannot be stored"
+        except (ValueError, RecursionError) as error:  # the latter from deep nesting
+            complaint = as_utf8(str(error)) or type(error).__name__
+        else:
+            return replace(outcome, value=value)
+        return ChatFailure("unparsable", complaint, outcome.text)
 
     def _connected(self) -> LoopThread:
         """The event loop, and the sender on it, made at the first use."""
@@ -202,16 +218,17 @@ class ChatClient(AbstractContextManager["ChatClient"]):
                 urls, key = self._find_access()
                 if not urls:
                     raise ConfigError(f"'{self._endpoint.model}' has no endpoint: set its base_url")
-                key, endpoint = clean_key(key), self._endpoint
-                self._sender = Sender(endpoint, urls, key, self.counts, *self._sending)
+                self._sender = Sender(self._endpoint, urls, key, self.counts, *self._sending)
                 self._loop = LoopThread("chat-client")
         if self._loop is None or self._closed:
             self.close()
             raise RuntimeError("the chat client was closed")
         return self._loop
 
-    async def _work_off(self, left: deque[KeyedRequest], shown: Bar) -> dict[str, Outcome]:
-        """Process the queue with as many workers as calls may be in flight.
+    async def _work_off(
+        self, left: deque[str], requests: Keyed, parse: Parse[Any] | None, shown: Bar
+    ) -> dict[str, Outcome]:
+        """Process the queue of keys with as many workers as calls may be in flight.
 
         Emptying ``left`` stops them from starting new ones.
         """
@@ -219,78 +236,57 @@ class ChatClient(AbstractContextManager["ChatClient"]):
 
         async def work() -> None:
             while left:
-                asked = left.popleft()
-                outcomes[asked.key] = await self._answer(asked)
+                key = left.popleft()
+                outcomes[key] = await self._answer(key, requests[key], parse)
                 shown.advance()
 
-        self._busy_since = self._busy_since if self._batches else time.monotonic()
-        self._batches += 1
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(min(self._endpoint.concurrency, len(left))):
                     group.create_task(work())
         except ExceptionGroup as several:  # the store broke: one worker's error will do
             raise several.exceptions[0] from None
-        finally:
-            self._batches -= 1
-            if not self._batches:  # what several threads wait for at once counts once
-                self.counts.add(busy_s=time.monotonic() - self._busy_since)
         return outcomes
 
-    async def _answer(self, asked: KeyedRequest) -> Outcome:
+    async def _answer(self, key: str, request: ChatRequest, parse: Parse[Any] | None) -> Outcome:
         """The outcome of an equal request in flight, else of sending this one."""
-        while (flight := self._flights.get(asked.key)) is not None:
+        while (flight := self._flights.get(key)) is not None:
             await asyncio.wait([flight])
-            if flight.cancelled():
+            if flight.cancelled() or flight.exception():
                 continue  # its batch was given up; this one was not
             outcome = flight.result()
             # The other batch may have had another parser.
-            shared = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
+            shared = self._read(request, parse, outcome)
             if isinstance(shared, ChatReply) or shared is outcome:
                 self.counts.add(shared=1)
                 return shared
-        flight = self._flights[asked.key] = asyncio.get_running_loop().create_future()
-        try:
-            outcome = await self._sent(asked)
-            flight.set_result(outcome)
-        finally:
-            del self._flights[asked.key]
-            flight.cancel()
-        return outcome
+        flight = self._flights[key] = asyncio.ensure_future(self._sent(key, request, parse))
+        flight.add_done_callback(lambda _: self._flights.pop(key))
+        return await flight
 
-    async def _sent(self, asked: KeyedRequest) -> Outcome:
+    async def _sent(self, key: str, request: ChatRequest, parse: Parse[Any] | None) -> Outcome:
         """The usable reply, on disk; where the first does not read, one more request is sent."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
-        stored = self._store.get([asked.key]).get(asked.key) if self._store else None
-        first = await self._kept(asked, stored or await self._sender.send(asked.request), stored)
-        unread = {"unparsable", *_CUT_OFF * asked.request.resample}
+        stored = self._store.get([key]).get(key) if self._store else None
+        outcome = self._read(request, parse, stored or await self._sender.send(request))
+        unread = {"unparsable", *_CUT_OFF * request.resample}
         unread |= {"no_logprobs"} if stored else set()  # it was kept for one that needs none
-        if isinstance(first, ChatReply) or first.reason not in unread:
-            return first
-        cut, switch = first.reason in _CUT_OFF, self._endpoint.style == "qwen"
-        request = as_sent(asked.request.repeated(cut=cut, switch=switch), self._endpoint)
-        second = await self._kept(asked, await self._sender.send(request), stored)
-        # Where a longer reply does not fit the context, the first fault is the cause.
-        refused = isinstance(second, ChatFailure) and second.reason == "refused"
-        return first if refused else second
-
-    async def _kept(
-        self, asked: KeyedRequest, outcome: Outcome, stored: ChatReply[Any] | None
-    ) -> Outcome:
-        """The reply with its value, on disk; else why there is none.
-
-        Where another process stored a reply first, which reads, it is that one.
-        """
-        reply = asked.read(outcome) if isinstance(outcome, ChatReply) else outcome
-        if isinstance(reply, ChatFailure):
-            return reply
-        if reply.cached:
+        if isinstance(outcome, ChatFailure) and outcome.reason in unread:
+            cut, switch = outcome.reason in _CUT_OFF, self._endpoint.style == "qwen"
+            again = as_sent(request.repeated(cut=cut, switch=switch), self._endpoint)
+            second = self._read(request, parse, await self._sender.send(again))
+            # Where a longer reply does not fit the context, the first fault is the cause.
+            if isinstance(second, ChatReply) or second.reason != "refused":
+                outcome = second
+        if isinstance(outcome, ChatFailure):
+            return outcome
+        if outcome.cached:
             self.counts.add(hits=1)
         elif self._store is not None:
             # Writing may wait for another process, which must not hold up the other requests.
-            rejected = stored.text if stored is not None else None
-            put, template = self._store.put, asked.request.template
-            if not await asyncio.to_thread(put, asked.key, reply, template, rejected):
-                reply = self._stored([asked]).get(asked.key, reply)
-        return reply
+            put, rejected = self._store.put, stored.text if stored else None
+            if not await asyncio.to_thread(put, key, outcome, request.template, rejected):
+                # Another process stored a reply first: where it reads, it is that one.
+                outcome = self._stored({key: request}, parse).get(key, outcome)
+        return outcome

@@ -5,25 +5,26 @@ Calls to this machine, and the key in them, never go through a proxy. No redirec
 
 import asyncio
 import json
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import suppress
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pydantic import SecretStr
 
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 
 Result = TypeVar("Result")
-NO_KEY = "none"
-"""The openai package requires a key, a local server does not."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
+_LOOPBACK = re.compile(r"(.+\.)?localhost|127(\.\d+){3}|(0*:){2,7}0*1")
 _SAID = 500  # characters of a server's complaint
 _LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for
 _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
@@ -31,26 +32,23 @@ _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of 
 
 def is_loopback(url: str) -> bool:
     """Whether the address is this machine's own; a proxy must see neither call nor key."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return _LOOPBACK.fullmatch(urlsplit(url).hostname or "") is not None
 
 
-def clean_key(key: SecretStr) -> SecretStr:
-    """The key without white space around it.
+def key_of(endpoint: Endpoint) -> SecretStr:
+    """The key of an endpoint, in memory alone; empty where it names no variable.
+
+    A key is never configuration: settings have the name of its variable, which is read when the
+    first request needs it.
 
     Raises:
-        ConfigError: no header can carry it; the message does not show it.
+        ConfigError: the variable is not set; the message names it.
     """
-    value = key.get_secret_value().strip()
-    if not value.isascii() or not value.isprintable():
+    variable = endpoint.key_variable
+    value = os.environ.get(variable, "")
+    if variable and not value:
         raise ConfigError(
-            "the endpoint's key holds a control character, or one that is not ASCII, within it; "
-            "copy it again"
+            f"{variable} is not set; it must hold the endpoint's key, in the environment or in .env"
         )
     return SecretStr(value)
 
@@ -86,13 +84,11 @@ def fetched(url: str, key: str = "", timeout_s: float = 3.0, posted: object = No
     """
     import httpx  # late: most commands call no server
 
-    method, headers = "GET" if posted is None else "POST", {"Authorization": f"Bearer {key}"}
+    how: dict[str, Any] = {"timeout": timeout_s, "trust_env": not is_loopback(url)}
+    how["headers"] = {"Authorization": f"Bearer {key}"} if key else {}
     until, body = time.monotonic() + timeout_s, b""
     try:
-        with (
-            httpx.Client(trust_env=not is_loopback(url), timeout=timeout_s) as client,
-            client.stream(method, url, json=posted, headers=headers if key else {}) as reply,
-        ):
+        with httpx.stream("GET" if posted is None else "POST", url, json=posted, **how) as reply:
             status = reply.status_code
             if reply.has_redirect_location:
                 raise NoAnswer(f"HTTP {status}: {moved(url, reply.headers['location'])}", status)
@@ -136,16 +132,13 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """Start the thread; it does not keep the process alive."""
         self._scheduling, self.closed = threading.Lock(), False
-        running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        work = self._until_closed(running)
-        self._thread = threading.Thread(target=asyncio.run, args=[work], name=name, daemon=True)
+        self._loop, self._end = asyncio.new_event_loop(), asyncio.Event()
+        self._thread = threading.Thread(target=self._until_closed, name=name, daemon=True)
         self._thread.start()
-        self._loop, self._end = running.result()
 
-    async def _until_closed(self, running: Future[Any]) -> None:
-        end = asyncio.Event()
-        running.set_result((asyncio.get_running_loop(), end))
-        await end.wait()
+    def _until_closed(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._end.wait())
 
     def run(
         self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None

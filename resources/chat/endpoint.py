@@ -1,21 +1,15 @@
-"""An ``Endpoint`` as part of Dagster resources, its key, and the client that asks it.
+"""An ``Endpoint`` as part of Dagster resources, and the client that asks it."""
 
-A key is never configuration: a resource has the name of the key's variable, and reads the variable
-when its first request needs it.
-"""
-
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
 import polars as pl
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
 from decomposerl.chat import Sampling
 from decomposerl.endpoint import Endpoint, plain_urls
-from decomposerl.errors import ConfigError
 from resources.chat.reply_store import REPLIES_FILE
 from resources.profile_defaults import ProfileDefaults
 from resources.store.chat_replies import replies_in
@@ -42,41 +36,16 @@ def config_of(endpoint: Endpoint) -> EndpointConfig:
     return EndpointConfig(**endpoint.model_dump(include=set(Endpoint.model_fields)))
 
 
-def key_of(endpoint: Endpoint, environment: Mapping[str, str] | None = None) -> SecretStr:
-    """The key of an endpoint, in memory alone; empty where it names no variable.
-
-    Raises:
-        ConfigError: the variable is not set; the message names it.
-    """
-    variable = endpoint.key_variable
-    value = (os.environ if environment is None else environment).get(variable, "")
-    if variable and not value:
-        raise ConfigError(
-            f"{variable} is not set; it must hold the endpoint's key, in the environment or in .env"
-        )
-    return SecretStr(value)
-
-
 def open_chat(
     endpoint: Endpoint,
     results_dir: str,
     closers: list[Callable[[], None]],
-    *,
-    find_urls: Callable[[SecretStr], Sequence[str]] | None = None,
     **options: Any,  # noqa: ANN401 - of ``ChatClient``
 ) -> "ChatClient":
-    """The client of an endpoint's model; ``closers`` receives what closes it.
-
-    It reads the key, and then calls ``find_urls`` with it where the address is not that of the
-    endpoint, with the first request that it sends. All else is as in ``ChatClient``.
-    """
+    """The client of an endpoint's model; ``closers`` receives what closes it."""
     from resources.chat.client import ChatClient
 
-    def find_access() -> tuple[Sequence[str], SecretStr]:
-        key = key_of(endpoint)  # first: without its key no server is started
-        return find_urls(key) if find_urls else endpoint.base_url, key
-
-    client = ChatClient(endpoint, Path(results_dir), find_access, **options)
+    client = ChatClient(endpoint, Path(results_dir), **options)
     closers.append(client.close)
     return client
 

@@ -48,7 +48,7 @@ class ChatEngine(Generic[Item]):
         """Requests without an answer since then, by reason."""
         self.examples: dict[str, str] = {}
         """The message of the first failure of each reason."""
-        self._answered, self._lasting, self._given_up = 0, "", False
+        self._answered = 0
 
     def renewed(self) -> Self:
         """The engine over the same client, so with its limits, and with counts of its own.
@@ -88,7 +88,7 @@ class ChatEngine(Generic[Item]):
             for start in range(0, len(distinct), self._batch_size):
                 batch = distinct[start : start + self._batch_size]
                 requests = [list(requests_of(item)) for item in batch]
-                outcomes = self._complete(list(chain.from_iterable(requests)), parse)
+                outcomes = self._chat.complete(list(chain.from_iterable(requests)), parse)
                 left = iter(outcomes)
                 for item, own in zip(batch, requests, strict=True):
                     replies = list(islice(left, len(own)))
@@ -103,29 +103,21 @@ class ChatEngine(Generic[Item]):
                 progress.advance(len(batch))
         return [answers[item] for item in items]
 
-    def _complete(
-        self, requests: Sequence[ChatRequest], parse: Parse[Value]
-    ) -> list[ChatReply[Value] | ChatFailure]:
-        """The outcome of each request, in order."""
-        return self._chat.complete(requests, parse)
-
     def _why_stop(self, outcomes: Sequence[ChatReply[Any] | ChatFailure]) -> str:
         """Why the engine must stop after one more batch with these outcomes; empty: it need not."""
-        for outcome in outcomes:
-            if isinstance(outcome, ChatReply):
-                self._answered += 1
-                if not outcome.cached:
-                    self._heard.set()
-                continue
-            self.failures[outcome.reason] += 1
-            self.examples.setdefault(outcome.reason, outcome.detail)
-            if outcome.lasting:
-                self._lasting = self._lasting or f"{outcome.reason}: {outcome.detail}"
-                self._given_up |= outcome.reason == "circuit_open"
-        if self.failures["budget"]:
+        failed = [each for each in outcomes if isinstance(each, ChatFailure)]
+        self._answered += len(outcomes) - len(failed)
+        if any(isinstance(each, ChatReply) and not each.cached for each in outcomes):
+            self._heard.set()
+        self.failures.update(each.reason for each in failed)
+        self.examples = {each.reason: each.detail for each in reversed(failed)} | self.examples
+        if "budget" in self.failures:
             return f"stopped at the {self.examples['budget']} of one run, as it was set to do"
-        if self._lasting and (self._given_up or not self._heard.is_set()):
-            return f"the endpoint answers no request ({self._lasting})"
+        lasting = [each for each in failed if each.lasting]
+        given_up = any(each.reason == "circuit_open" for each in lasting)
+        if lasting and (given_up or not self._heard.is_set()):
+            why = f"{lasting[0].reason}: {lasting[0].detail}"
+            return f"the endpoint answers no request ({why})"
         reasons = "; ".join(
             f"{reason} {times} times, for example: {self.examples[reason]}"
             for reason, times in self.failures.most_common()

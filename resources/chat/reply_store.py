@@ -15,7 +15,8 @@ import threading
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple
+from dataclasses import astuple, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,6 +42,8 @@ _WRITE = (
     f"{INSERT} ON CONFLICT (key) DO UPDATE SET {_CHANGED} WHERE CAST(replies.text AS BLOB) IS ?"
 )
 _TEXT = COLUMNS.index("text")
+# The first fields of a reply, in their order, which is also that of the columns from ``text`` on.
+_FIELDS = attrgetter(*list(ChatReply.__dataclass_fields__)[: len(COLUMNS) - 1 - _TEXT])
 
 
 class ReplyStoreError(EngineError):
@@ -110,11 +113,8 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
             ReplyStoreError: the reply cannot be written, or the store was closed.
         """
         tokens = json.dumps([astuple(token) for token in reply.tokens]) if reply.tokens else None
-        row = (
-            *(key, self._model, self._revision, template.name, template.digest),
-            *(reply.text, reply.finish_reason, reply.model, reply.prompt_tokens),
-            *(reply.completion_tokens, reply.latency_s, tokens),
-        )
+        origin = (key, self._model, self._revision, template.name, template.digest)
+        row = (*origin, *_FIELDS(reply), tokens)
         rejected = self._damaged.get(key) if replaces is None else replaces.encode()
         with self._writing:
             if self._closed:
@@ -143,19 +143,11 @@ def _reply(stored: Sequence[Any]) -> ChatReply[None]:
     row: tuple[Any, ...] = tuple(
         value.decode() if isinstance(value, bytes) else value for value in stored
     )
-    text, finish, model, prompt_tokens, completion_tokens, latency_s, listed, _ = row[_TEXT:]
-    if not is_whole(row) or finish not in get_args(FinishReason):
-        raise ValueError(f"damaged, or of an unknown finish reason {finish!r}")
-    return ChatReply(
-        text=text,
-        finish_reason=finish,
-        model=model,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-        latency_s=latency_s,
-        cached=True,
-        tokens=tuple(
-            Token(text, float(logprob), tuple((other, float(number)) for other, number in others))
-            for text, logprob, others in (json.loads(listed) if listed else ())
-        ),
+    *fields, listed, _ = row[_TEXT:]
+    if not is_whole(row) or fields[1] not in get_args(FinishReason):
+        raise ValueError(f"damaged, or of an unknown finish reason {fields[1]!r}")
+    tokens = tuple(
+        Token(text, float(logprob), tuple((other, float(number)) for other, number in others))
+        for text, logprob, others in (json.loads(listed) if listed else ())
     )
+    return replace(ChatReply(*fields), cached=True, tokens=tokens)

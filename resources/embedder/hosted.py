@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import LoopThread, clean_key, without_key
+from resources.chat.connection import LoopThread, without_key
 from resources.store.stored_engine import EmbeddingsStopped
 
 if TYPE_CHECKING:
@@ -223,12 +223,11 @@ class HostedEmbedder:
         return self.key if isinstance(self.key, SecretStr) else self.key()
 
     def _client(self) -> "AsyncOpenAI":
-        from resources.chat.calls import OneHost, openai_client
+        from resources.chat.calls import openai_client
 
         most = _FRAME_BYTES + self.batch_items * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER
-        key = clean_key(self._key)
-        http_client = OneHost(self.base_url, most)
-        return openai_client(self.base_url, key, http_client, self.retries, self.timeout_s)
+        retries, wait_s = self.retries, self.timeout_s
+        return openai_client(self.base_url, self._key, most, retries, wait_s=wait_s)
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.ports import Embedder
-from resources.chat.endpoint import EndpointConfig, key_of
+from resources.chat.connection import key_of
+from resources.chat.endpoint import EndpointConfig
 from resources.embedder.hosted import HostedEmbedder
 from resources.embedder.minilm import MiniLM
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder

@@ -45,7 +45,8 @@ from decomposerl.prompts.template import (
 )
 from decomposerl.training.experiment import EvidenceView
 from decomposerl.training.experiments import experiment
-from resources.chat.endpoint import EndpointConfig, key_of, open_chat
+from resources.chat.connection import key_of
+from resources.chat.endpoint import EndpointConfig, open_chat
 from resources.evaluation.generation import (
     METHODS,
     ContextGuard,
@@ -444,21 +445,18 @@ class EntryEngine:
             entry.model_copy(update={"model": name, "thinking_style": entry.style}),
             model.results_dir,
             model.closers,
-            find_urls=lambda key: self._urls(started, adapter, key, needed_context),
+            find_access=lambda: self._access(started, adapter, needed_context),
             find_revision=lambda: recorded,
             sent_as=adapter.served_name if adapter else "",
             needs_logprobs=needs_logprobs,
         )
 
-    def _urls(
-        self,
-        server: ServerCommand,
-        adapter: PolicyAdapter | None,
-        key: SecretStr,
-        needed_context: int,
-    ) -> tuple[str, ...]:
+    def _access(
+        self, server: ServerCommand, adapter: PolicyAdapter | None, needed_context: int
+    ) -> tuple[tuple[str, ...], SecretStr]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         entry = self.entry
+        key = key_of(entry)  # first: without its key no server is started
         urls = entry.base_url or (self.model.shared.url(server),)
         context = needed_context or (entry.context if self.port == "endpoint" else self._context())
         setting = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
@@ -470,7 +468,7 @@ class EntryEngine:
                 serve_adapter(url, adapter, key)
         if adapter and weights_digest(adapter.folder) != adapter.digest:
             raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
-        return urls
+        return urls, key
 
     def _context(self) -> int:
         """Tokens of prompt and reply together that its model reads; 0: not known."""

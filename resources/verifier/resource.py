@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, SecretStr
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import ClaimReading
+from resources.chat.connection import key_of
 from resources.chat.endpoint import EndpointConfig, config_of, open_chat
 from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.resource import MappedResource
@@ -122,9 +123,10 @@ class VerifierResource(ServerFields, MappedResource):
         revision = cache(lambda: pin(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
 
-        def urls(_: SecretStr) -> tuple[str, ...]:
+        def access() -> tuple[tuple[str, ...], SecretStr]:
+            key = key_of(model)  # first: without its key no server is started
             running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
-            return running or (shared.url(server()),)
+            return running or (shared.url(server()),), key
 
         return HostedVerifier(
             open_chat(
@@ -132,7 +134,7 @@ class VerifierResource(ServerFields, MappedResource):
                 self.results_dir,
                 self._closers,
                 find_revision=revision,
-                find_urls=urls,
+                find_access=access,
             ),
             claim_split=claim_split_of(model.model, self.claim_split),
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),

@@ -40,7 +40,7 @@ BAND = {"difficulty_band"}
 PARTS = {"deduplicated", "decontaminated", "diversity_selected", "study/selectors"}
 FUNNEL = ("rule_filtered", "difficulty_band", "deduplicated", "silver_decomposed")
 MACHINE = set(
-    "results_dir key runs served_as continues concurrency deadline_s queue_deadline_s "
+    "results_dir key runs served_as continues concurrency deadline_s "
     "most_reply_bytes prompt_price completion_price "
     "calls tokens dollars vllm cards gpu_share withheld start_timeout_s "
     "log_dir batch_size prompts_dir device models_lock base_url in_flight thinking_style "

@@ -31,7 +31,8 @@ from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiments import PAPER_7B
 from environment import having, resources_of, settings_of, variables
 from project import ROOT
-from resources.chat.endpoint import EndpointConfig, key_of
+from resources.chat.connection import key_of
+from resources.chat.endpoint import EndpointConfig
 from strategies import LAW
 from tables import cases_beside
 from toy_corpus import SOURCE, corpus

@@ -1,21 +1,23 @@
-"""Retries, several endpoints, endpoints that fail, ceilings and queues."""
+"""Retries, several endpoints, endpoints that fail, and ceilings."""
 
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 import fault_server as server
 from chat_parts import MODEL, request, settings
 from chat_served import client, reasons, served_chat
-from decomposerl.chat import ChatFailure, ChatReply
+from decomposerl.chat import ChatFailure
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
-from resources.chat.calls import DOWN_AFTER, Budget
+from resources.chat.calls import DOWN_AFTER, CeilingReached, Sender
 from resources.chat.client import ChatClient
 from resources.chat.wire import Counts, tokens_of
 from strategies import law
@@ -58,7 +60,7 @@ def test_a_healthy_endpoint_takes_over_from_a_failing_one(fault: Answer):
         with ChatClient(both, None, retries=0) as chat:
             assert [None] * 50 == reasons(chat.complete([request(n) for n in range(50)]))
         assert (len(broken.asked) > 0, 50) == (True, len(well.asked))
-        assert chat.counts["calls"] == 50 + chat.counts["retries"] == 50 + len(broken.asked)
+        assert chat.counts["calls"] == 50 + len(broken.asked)
 
 
 @pytest.mark.parametrize(
@@ -126,13 +128,13 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
     counts = Counts()
 
     async def spend() -> None:
-        budget = Budget(settings(tokens=ceiling), counts)
+        sender = Sender(settings(tokens=ceiling), (), SecretStr(""), counts)
 
         async def one(estimate: int, share: float) -> None:
-            if await budget.reserve((0, estimate, True)):
-                await asyncio.sleep(0)
-                counts.add(completion_tokens=int(estimate * share))
-                budget.settle((0, estimate, True))
+            with suppress(CeilingReached):
+                async with sender.room((0, estimate, True)):
+                    await asyncio.sleep(0)
+                    counts.add(calls=1, completion_tokens=int(estimate * share))
 
         await asyncio.gather(*(one(*call) for call in calls))
 
@@ -188,16 +190,20 @@ def test_the_ceiling_in_calls_holds_for_repeated_calls_too():
 
 def test_a_released_reservation_lets_another_go():
     """A request that waits for room takes that of a call that used nothing."""
+    counts = Counts()
 
-    async def spend() -> bool:
-        budget = Budget(settings(tokens=ALL), Counts())
-        assert await budget.reserve(ESTIMATE)
-        second = asyncio.create_task(budget.reserve(ESTIMATE))
-        await asyncio.sleep(0)
-        budget.settle(ESTIMATE)
-        return await second
+    async def spend() -> None:
+        sender = Sender(settings(tokens=ALL), (), SecretStr(""), counts)
 
-    assert asyncio.run(spend())
+        async def one() -> None:
+            async with sender.room(ESTIMATE):
+                await asyncio.sleep(0)
+                counts.add(calls=1)
+
+        await asyncio.gather(one(), one())
+
+    asyncio.run(spend())
+    assert (2, 0) == (counts["calls"], counts["prompt_tokens"])
 
 
 def test_time_that_threads_spend_at_once_counts_once():
@@ -215,45 +221,3 @@ def test_time_that_threads_spend_at_once_counts_once():
         time.sleep(0.1)
         chat.complete([request(1)])
         assert before + 0.3 <= chat.counts["busy_s"] <= before + time.monotonic() - started - whole
-
-
-# A busy server is no failure, a hung one is
-
-
-WORK = Answer(delay_s=0.2)
-
-
-def queued(served: FaultServer, calls: int, **changes: object) -> list[ChatReply | ChatFailure]:
-    """The outcomes of calls that are sent at once, in real time."""
-    with ChatClient(settings(served.url, **changes), None) as chat:
-        chat.complete([request(99)])  # loads the openai package
-        return chat.complete([request(number) for number in range(calls)])
-
-
-def test_a_call_in_the_queue_of_a_busy_server_is_not_overdue():
-    """Sixteen calls, worked on one by one for 3.2 s: the deadline of 1.6 s is no one's."""
-    with FaultServer(usual=WORK, at_once=1) as served:
-        assert [None] * 16 == reasons(queued(served, 16, deadline_s=1.6))
-        assert 17 == len(served.asked)
-
-
-def test_a_queue_that_stands_still_is_a_hung_server():
-    """After two replies none comes: the others end a deadline later, all at about one time."""
-    with FaultServer([server.WELL, WORK, WORK], usual=server.HANGING, at_once=1) as served:
-        started = time.monotonic()
-        outcomes = queued(served, 6, deadline_s=0.8)
-    assert [None, None, *["timeout"] * 4] == sorted(reasons(outcomes), key=str)
-    assert 1.0 < time.monotonic() - started < 10.0
-
-
-def test_no_queue_is_waited_for_without_end():
-    """Replies keep coming, but calls at the end have waited as long as a queue may take."""
-    with FaultServer(usual=WORK, at_once=1) as served:
-        outcomes = queued(served, 16, deadline_s=1.2, queue_deadline_s=1.9)
-    assert {None, "timeout"} == set(reasons(outcomes))
-    late = [each.detail.split()[3] for each in outcomes if isinstance(each, ChatFailure)]
-    assert min(map(float, late)) >= 1.9
-    # A deadline above that of the queue is meant as it stands.
-    with FaultServer(usual=WORK) as served:
-        outcomes = queued(served, 1, deadline_s=5.0, queue_deadline_s=0.05)
-    assert [None] == reasons(outcomes)
