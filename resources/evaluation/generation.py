@@ -13,7 +13,7 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -45,7 +45,6 @@ from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     AnyVerifier,
-    ClaimToVerify,
     Details,
     MethodCaller,
     MethodPrompts,
@@ -234,13 +233,13 @@ class OpenedSystem:
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
         columns = claims.select("claim_id", "claim", "evidence", "passages")
-        asked = [
-            ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
+        asked = {
+            claim_id: ClaimInput(claim, evidence, tuple(passages))
             for claim_id, claim, evidence, passages in columns.iter_rows()
-        ]
+        }
         results = self.results(asked, benchmark, log=log, most_failed=most_failed, at_once=0)
         by_claim = {one.claim_id: one for one in results}
-        answered = [by_claim[claim.claim_id] for claim in asked]
+        answered = [by_claim[claim_id] for claim_id in asked]
         task = self.task
         same = {
             "benchmark": benchmark,
@@ -267,7 +266,7 @@ class OpenedSystem:
 
     def results(
         self,
-        claims: Sequence[ClaimToVerify],
+        claims: Mapping[str, ClaimInput],
         name: str = VERIFIED,
         *,
         log: Callable[[str], None] = lambda _: None,
@@ -276,19 +275,19 @@ class OpenedSystem:
     ) -> Iterator[Prediction]:
         """Each claim's result as soon as it is there, in any order; those without a call come last.
 
-        ``claims`` have distinct ids; their results are stored in the folder ``name``. A claim whose
-        call got no answer has none, and is asked again by the next call. ``log``, ``most_failed``
-        and ``at_once`` are as for ``predict`` and ``run_claims``.
+        ``claims`` are by id; their results are stored in the folder ``name``. A claim whose call
+        got no answer has none, and is asked again by the next call. ``log``, ``most_failed`` and
+        ``at_once`` are as for ``predict`` and ``run_claims``.
 
         Raises:
             EngineError: too many claims failed, or no call can be answered.
         """
         task, title = self.task, f"{self.task.system.key}, {name}"
-        fitted = {one.claim_id: self.guard.fitted(one.question) for one in claims}
-        asked = [ClaimToVerify(one, question) for one, (question, _) in fitted.items() if question]
+        fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
+        asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}
         digests = {  # of everything that a method sees of a claim
-            one.claim_id: hashlib.sha256(json.dumps(asdict(one.question)).encode()).hexdigest()
-            for one in asked
+            claim_id: hashlib.sha256(json.dumps(asdict(claim)).encode()).hexdigest()
+            for claim_id, claim in asked.items()
         }
         names = (self.engine, task.system.key, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)

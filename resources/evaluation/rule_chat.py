@@ -89,7 +89,8 @@ class RuleChat:
         """
         for call in calls:
             self._prompts.filled(prompt, call)
-        works = [_work(call, self._prompts.section(prompt, call).lower()) for call in calls]
+        sections = self._prompts.file(prompt).sections
+        works = [_work(call, sections[call.template].lower()) for call in calls]
         return [Reply(ModelReply(text)) for text in self._weighed(works)]
 
     def _weighed(self, works: Sequence[str | Weighing]) -> list[str]:

@@ -34,7 +34,6 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem, Task
 from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.runner import ClaimToVerify
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
@@ -492,13 +491,12 @@ def test_a_claim_that_fits_is_not_touched():
 def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
-    claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     task = Task(named, two_steps, "simple")
     caller = ScriptedCaller()
     system = OpenedSystem(task, caller, tmp_path, guard=guard)
-    seen = list(system.results(claims))
+    seen = list(system.results({"a": endless, "b": short}))
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)
