@@ -28,8 +28,8 @@ from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.runner import TOO_LONG, Details, MethodPrompts, Reply
-from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
+from resources.hub.locks import cached_model
 
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 SMALL = 10_000_000

@@ -73,9 +73,8 @@ from resources.evaluation.trained_policy import (
     final_adapter,
     policy_procedure,
 )
-from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE
-from resources.hub.locks import MAIN, ModelLocks, models_lock
+from resources.hub.locks import MAIN, ModelLocks, cached_model, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
@@ -87,7 +86,7 @@ from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import ServerCommand, SharedServer
 from resources.vllm.server import (
-    PolicyAdapter,
+    ServedAdapter,
     ServerFields,
     refuse_short_context,
     serve_adapter,
@@ -421,11 +420,12 @@ class EntryEngine:
         Raises:
             ConfigError: it has no endpoint, and there is no command to start a server.
         """
-        entry, model, adapter = self.entry, self.model, None
+        entry, model, adapter, trained = self.entry, self.model, None, ""
         if entry.adapter:
             folder = Path(entry.adapter)
-            adapter = PolicyAdapter(entry.name, folder, entry.model, weights_digest(folder))
-        name = adapter.name if adapter else entry.model
+            trained = weights_digest(folder)
+            adapter = ServedAdapter(f"{entry.name}-{trained}", folder, entry.model)
+        name = entry.name if adapter else entry.model
         if not entry.base_url and not model.server.vllm:
             raise ConfigError(f"no endpoint serves '{name}', and none is to be started")
         # Without an adapter a folder is read only where a server is started from it: an endpoint
@@ -439,26 +439,26 @@ class EntryEngine:
         started = fields.command_for(entry.model, entry.revision, words)
         # Called after chat.close: waiting threads would start it again.
         model.closers.append(model.shared.stop)
-        recorded = "+".join(filter(None, (base, adapter.digest if adapter else "")))
+        recorded = "+".join(filter(None, (base, trained)))
         return open_chat(
             entry.model_copy(update={"model": name, "thinking_style": entry.style}),
             model.results_dir,
             model.closers,
             find_urls=lambda key: self._urls(started, adapter, key, needed_context),
             find_revision=lambda: recorded,
-            sent_as=adapter.served_name if adapter else "",
+            sent_as=adapter.name if adapter else "",
             needs_logprobs=needs_logprobs,
         )
 
     def _urls(
         self,
         server: ServerCommand,
-        adapter: PolicyAdapter | None,
-        key: SecretStr,
+        adapter: ServedAdapter | None,
+        secret: SecretStr,
         needed_context: int,
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
-        entry = self.entry
+        entry, key = self.entry, secret.get_secret_value()
         urls = entry.base_url or (self.model.shared.url(server),)
         context = needed_context or (entry.context if self.port == "endpoint" else self._context())
         setting = "DECOMPOSERL_EVALUATION__CONTEXT={} (the field context)"
@@ -468,7 +468,7 @@ class EntryEngine:
             refuse_short_context(url, entry.model, context, key, setting)
             if adapter:
                 serve_adapter(url, adapter, key)
-        if adapter and weights_digest(adapter.folder) != adapter.digest:
+        if adapter and not adapter.name.endswith(f"-{weights_digest(adapter.folder)}"):
             raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
         return urls
 

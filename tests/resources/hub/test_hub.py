@@ -32,8 +32,14 @@ from resources.chat.client import ChatClient
 from resources.chat.endpoint import config_of
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.model import EvaluationModelResource, entry_engine
-from resources.hub.access import model_commit
-from resources.hub.locks import HUB_MODELS, ModelLocks, Pin, models_lock, read_model_lock
+from resources.hub.locks import (
+    HUB_MODELS,
+    ModelLocks,
+    Pin,
+    model_commit,
+    models_lock,
+    read_model_lock,
+)
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.tokens.resource import TokensResource
@@ -89,12 +95,9 @@ def test_the_first_use_locks_and_a_moved_branch_changes_nothing(tmp_path: Path):
     hub = Hub(main=A)
     assert A == locks(tmp_path, hub).fetched(NAME)
     hub.commits["main"] = B
-    assert [A] * 4 == [
-        locks(tmp_path, hub).fetched(NAME),
-        locks(tmp_path, hub).required(NAME, "main"),
-        locks(tmp_path, hub).cached(NAME),
-        locks(tmp_path, hub).state(NAME)[0],
-    ]
+    moved = locks(tmp_path, hub)
+    assert {A} == {moved.fetched(NAME), moved.fetched(NAME, "main"), moved.cached(NAME)}
+    assert (A, "") == moved.state(NAME)
     assert 1 == hub.calls
     assert {NAME: A} == written(tmp_path)
     Path(models_lock(tmp_path / "data")).unlink()
@@ -108,12 +111,12 @@ def test_what_is_in_the_cache_is_locked_without_asking(tmp_path: Path):
     assert ("", A) == locks(tmp_path, hub).state(NAME)
     assert {} == written(tmp_path)  # a look writes nothing
     assert A == locks(tmp_path, hub).cached(NAME)
-    assert A == locks(tmp_path, hub).required(NAME)
+    assert A == locks(tmp_path, hub).fetched(NAME)
     assert (A, A) == locks(tmp_path, hub).state(NAME)
     assert 0 == hub.calls
 
 
-@pytest.mark.parametrize("use", ["cached", "fetched", "required", "state"])
+@pytest.mark.parametrize("use", ["cached", "fetched", "state"])
 def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     """The message names model, both commits and both ways out; with the locked one it is fine."""
     download(tmp_path / "cache", A)
@@ -129,12 +132,10 @@ def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     assert A == moved.cached(NAME)
 
 
-def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    """Offline and not cached: the one is refused with the command, the other runs as before."""
+def test_a_model_without_a_commit_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Offline and not cached: it is loaded as before; the hub's error has the command."""
     with pytest.raises(EngineMissing, match=rf"{NAME} .*hf download {NAME}$"):
-        ModelLocks(models_lock(tmp_path), tmp_path, model_commit).required(NAME)
+        model_commit(NAME, "main")
     with caplog.at_level(logging.WARNING):
         assert "" == locks(tmp_path).fetched(NAME)
     assert NAME in caplog.text
@@ -145,9 +146,9 @@ def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
 def test_settings_of_a_person_are_kept(tmp_path: Path):
     """A full commit, a folder, and no lock file at all; a branch has a line of its own."""
     hub = Hub(main=A, v1=B)
-    assert B == locks(tmp_path, hub).required(NAME, B)
-    assert "" == locks(tmp_path, hub).required(str(tmp_path))
-    assert "v1" == ModelLocks("", ask=hub).required(NAME, "v1")
+    assert B == locks(tmp_path, hub).fetched(NAME, B)
+    assert "" == locks(tmp_path, hub).fetched(str(tmp_path))
+    assert "v1" == ModelLocks("", ask=hub).fetched(NAME, "v1")
     assert {} == written(tmp_path)
     assert (B, A) == (locks(tmp_path, hub).fetched(NAME, "v1"), locks(tmp_path, hub).fetched(NAME))
     assert {NAME: A, f"{NAME}@v1": B} == written(tmp_path)
@@ -311,13 +312,12 @@ def test_another_commit_of_the_base_is_another_run(data: DataFolder):
 
 def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder):
     """Not on the one that is locked by now; earlier versions recorded none."""
-    run = RunFolder(data.path / "policy" / RECIPE.name)
-    assert "" == recorded_in_config(run, "revision")
+    run, recorded = RunFolder(data.path / "policy" / RECIPE.name), []
     run.path.mkdir(parents=True)
-    write_json(run.config, {"base": NAME})
-    assert "" == recorded_in_config(run, "revision")
-    write_json(run.config, {"base": NAME, "revision": A})
-    assert A == recorded_in_config(run, "revision")
+    for config in ({}, {"base": NAME}, {"base": NAME, "revision": A}):
+        write_json(run.config, config)
+        recorded.append(recorded_in_config(run, "revision"))
+    assert ["", "", A] == recorded
 
 
 CHILD = """
