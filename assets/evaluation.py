@@ -11,7 +11,6 @@ Checks read the tables on disk, not the metadata of a run. Scores have no lower 
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal
 
 import dagster as dg
 import polars as pl
@@ -76,18 +75,12 @@ class PredictionConfig(_RunConfig):
         description="largest number of claims, half of either label; such a run has the status "
         "limited and is not a measurement",
     )
-    samples: int = Field(
-        default=0, ge=0, description="policies: extra traces per claim, for their agreement"
-    )
 
 
 class CalibrationConfig(_RunConfig):
     """What may differ in one run of a calibration."""
 
     claims: int = Field(default=1_000, ge=20, description="largest dev split")
-    method: Literal["temperature", "isotonic"] = Field(
-        default="temperature", description="isotonic needs 500 verdicts with a confidence"
-    )
     seed: int = Field(default=42, description="seed of the dev split's draw")
 
 
@@ -141,8 +134,7 @@ def _predictions(
         claims = read_required(data_folder, f"benchmark/{name}")
         subset = evaluation_subset(claims, config.limit)
         third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
-        opened = (system, data_folder, verifier, config.samples)
-        engine = evaluation_model.opened(*opened, three_way=third)
+        engine = evaluation_model.opened(system, data_folder, verifier, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         log, most_failed = context.log.info, config.most_failed
         predicted, calls = engine.predict(
@@ -180,7 +172,7 @@ def _calibrations(
     ) -> _Output:
         """A calibration of the system's confidence, fitted on claims that nothing else used."""
         system = system_named(context.partition_key, systems)
-        split = dev_claims(data_folder, system, config.claims, config.seed)
+        claims, split = dev_claims(data_folder, system, config.claims, config.seed)
         engine = evaluation_model.opened(system, data_folder, verifier)
         stage = StageRecorder(context, config, engine, part=system.key)
         predict = partial(
@@ -190,7 +182,7 @@ def _calibrations(
             log=context.log.info,
             calibrated=False,
         )
-        tried, _ = predict(claims=split.claims.head(_TRIAL))
+        tried, _ = predict(claims=claims.head(_TRIAL))
         tried = tried.filter(parse_status="parsed")
         if tried.height and not tried["confidence_normalised"].count():
             raise EvaluationError(
@@ -199,15 +191,15 @@ def _calibrations(
                 "endpoint must return top log-probabilities; and some methods conclude without a "
                 "model"
             )
-        predicted, _ = predict(claims=split.claims)
-        calibration, bins = fit_on_predictions(predicted, split.claims, config.method, split.name)
+        predicted, _ = predict(claims=claims)
+        calibration, bins = fit_on_predictions(predicted, claims, split)
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {
             **pages.calibration_facts(calibration),
             "calibration": dg.MetadataValue.path(str(path)),
             "reliability": dg.MetadataValue.md(pages.reliability_markdown(bins)),
         }
-        return stage.evaluated(bins, split.claims.height, "ok", page)
+        return stage.evaluated(bins, claims.height, "ok", page)
 
     return calibrations
 

@@ -59,8 +59,6 @@ from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
-AGREEMENT = "agreement"
-"""The note with the share of samples whose verdict is that of the greedy trace."""
 SHARDS = "prediction_shards"
 VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
@@ -156,7 +154,7 @@ class Task:
 
     ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` other
     settings that decide its answers, as JSON. ``decomposes``: its cycles are kept as a trace.
-    ``seed`` is of sampling. ``samples`` change no answer and are not part of the prompt's hash.
+    ``seed`` is of sampling.
     """
 
     system: System
@@ -165,7 +163,6 @@ class Task:
     decomposes: bool = True
     settings: str = "{}"
     seed: int = 42
-    samples: int = 0
     revision: int = 1
 
     def prompt_hash(self, caller: MethodCaller) -> str:
@@ -293,9 +290,7 @@ class OpenedSystem:
             one.claim_id: hashlib.sha256(json.dumps(asdict(one.question)).encode()).hexdigest()
             for one in asked
         }
-        # Samples are further traces of the same prompt: their claims are stored apart.
-        stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
-        names = (self.engine, stored_as, task.prompt_hash(self.caller))
+        names = (self.engine, task.system.key, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
         run = run_claims(
             task.procedure,
@@ -337,7 +332,7 @@ class OpenedSystem:
             calibration = Calibration.model_validate_json(path.read_text("utf-8"))
             problem = calibration.misfit(self.engine, self.task.prompt_hash(self.caller))
         except (ValidationError, UnicodeDecodeError):
-            problem = "is not a calibration"
+            problem = "is no calibration by temperature"
         if problem:
             raise EvaluationError(
                 f"{path} {problem}; dagster asset materialize -m dagster_project.definitions "
@@ -368,7 +363,6 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
         "confidence_normalised": None if confidence is None else confidence.normalised,
         "confidence_bound": None if confidence is None else confidence.lower_bound,
         "confidence_calibrated": None,
-        "agreement": verification.notes.get(AGREEMENT),
         "questions": len(verification.cycles),
         "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
         "basis": basis_of(cycle.answer for cycle in verification.cycles) if decomposes else None,

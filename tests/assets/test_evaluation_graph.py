@@ -445,14 +445,17 @@ def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.Dagster
     for answers in ("prediction_shards", "engine_results"):
         shutil.rmtree(pooled / answers, ignore_errors=True)
     with FaultServer(usual=sure()) as server:
-        few = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url, method="isotonic")
-        assert f"{DEV} verdicts are too few" in failure(instance, few)
         path = pooled / f"calibrations/{ENDPOINT}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("{}", "utf-8")
-        result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
-        assert f"{path} is not a calibration" in failure(instance, result)
         assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
+        fitted = json.loads(path.read_text("utf-8"))
+        for stored in ({}, fitted | {"method": "isotonic"}):
+            path.write_text(json.dumps(stored), "utf-8")
+            result = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
+            reason = failure(instance, result)
+            assert str(path) in reason
+            assert f"""--select 'key:"calibrations"' --partition {ENDPOINT}""" in reason
+        few = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url, claims=20)
+        assert few.success
 
 
 # The edge from ``policy``
