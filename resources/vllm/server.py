@@ -19,6 +19,7 @@ import dagster as dg
 from pydantic import Field
 
 from decomposerl.errors import EngineError
+from decomposerl.evaluation.entries import SystemEntry
 from resources.chat.connection import NoAnswer
 from resources.hub.adapters import first_tensors
 from resources.vllm.process import ServerCommand, answer, models_at
@@ -126,20 +127,20 @@ def serve_adapter(url: str, adapter: ServedAdapter, key: str) -> None:
         )
 
 
-def refuse_short_context(url: str, model: str, context: int, key: str, setting: str) -> None:
-    """``EngineError`` for a server that reads fewer tokens of ``model`` than ``context``.
+def refuse_short_context(url: str, entry: SystemEntry, context: int, key: str) -> None:
+    """``EngineError`` for a server that reads fewer tokens of the entry's model than ``context``.
 
-    Not where one of the two numbers is not known. ``setting`` is where the number is set, with
-    ``{}`` in its place, for the message.
+    Not where one of the two numbers is not known.
     """
     with suppress(NoAnswer):
-        for one in models_at(url, key) if context else ():
-            length = one.get("max_model_len")
-            if model in {one["id"], one.get("root")} and length and int(length) < context:
+        for listed in models_at(url, key) if context else ():
+            length = listed.get("max_model_len")
+            if entry.model in {listed["id"], listed.get("root")} and length and length < context:
                 raise EngineError(
-                    f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: "
-                    f"start it with --max-model-len {context}, or set {setting.format(length)}, "
-                    "which shortens the evidence of longer claims"
+                    f"{url} reads {length:,} tokens of {entry.model}, and {context:,} are expected:"
+                    f" start it with --max-model-len {context}, or set context = {length} in "
+                    f"[{entry.name}] of systems.toml (DECOMPOSERL_EVALUATION__CONTEXT={length} for "
+                    "a system of the catalogue), which shortens the evidence of longer claims"
                 )
 
 

@@ -16,8 +16,6 @@ PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engi
 HOME = Path("/home/me")
 AT = 'base_url = "http://127.0.0.1:8/v1"\n'
 CHAT = f'[mine]\nmethod = "simple"\nmodel = "m"\n{AT}'
-CHEN = CHAT.replace("simple", "chen_2024")
-DECOMPOSER = '[mine.decomposer]\nmodel = "./writer"\n'
 VERIFIER = f'[mine]\nmethod = "verifier"\nmodel = "m"\n{AT}user = "{{document}} {{claim}}"\n'
 DOCUMENTS = VERIFIER.replace("user", "system") + 'form = "documents"\n'
 MINICHECK = f'[mine]\nmethod = "verifier"\nform = "minicheck"\nmodel = "m"\n{AT}'

@@ -17,21 +17,19 @@ from typer.testing import CliRunner
 from dagster_project.cli import app
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from decomposerl.baselines.catalogue import METHODS
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.evaluation.entries import SystemEntry
-from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
+from decomposerl.evaluation.systems import CHAT_MODELS
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from documents import joined
 from environment import settings_of
+from evaluation_runs import BY_KEY, opened
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
-from resources.chat.endpoint import config_of
+from resources.chat.endpoint import EndpointConfig, config_of
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.model import EvaluationModelResource, entry_engine
 from resources.hub.locks import (
     HUB_MODELS,
     ModelLocks,
@@ -53,7 +51,7 @@ from resources.vllm.server import ServerFields
 from studies.reference.layouts import LAYOUTS
 from training_graph import claims
 
-NAME = "org/model"
+NAME, BASELINE = "org/model", "simple-qwen2.5-7b-faithful"
 A, B = "a" * 40, "b" * 40
 
 
@@ -235,14 +233,13 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
     """Where one is started; of a running one nothing is known."""
 
     def engine(**fields: object) -> str:
-        entry = SystemEntry(name="a", method="simple", model=NAME, **fields)  # type: ignore[arg-type]
-        locks = ModelLocks(lock(tmp_path, A, NAME))
-        server = ServerFields(vllm=["vllm"])
-        model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
-        return entry_engine(entry, model, locks, "open").client().engine
+        lock(tmp_path, A, NAME)
+        place, server = EndpointConfig(model=NAME, **fields), ServerFields(vllm=["vllm"])
+        with opened(tmp_path, BASELINE, open_models=place, server=server) as system:
+            return system.engine
 
-    assert f"chat:{NAME}@{A}" == engine(runs="server")
-    assert f"chat:{NAME}" == engine(base_url="http://127.0.0.1:1/v1")
+    assert f"chat:{NAME}@{A} continued" == engine(runs="server")
+    assert f"chat:{NAME} continued" == engine(base_url=["http://127.0.0.1:1/v1"])
 
 
 def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_path: Path):
@@ -259,10 +256,9 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
         )
     }
     lock(tmp_path, A, "Qwen/Qwen2.5-7B-Instruct")
-    system = system_named("simple-qwen2.5-7b-faithful", systems(METHODS, []))
     folder = DataFolder(base_dir=str(tmp_path))
-    opened = paper["evaluation_model"].opened(system, folder, paper["verifier"])
-    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in opened.engine
+    system = paper["evaluation_model"].opened(BY_KEY[BASELINE], folder, paper["verifier"])
+    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in system.engine
 
 
 def test_a_revision_is_looked_for_at_the_first_use():
@@ -323,14 +319,15 @@ def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder)
 CHILD = """
 import sys
 from pathlib import Path
-from resources.evaluation.local_model import Weights
+from decomposerl.endpoint import Endpoint
+from resources.evaluation.local_model import load_weights
 from resources.training.preflight import _lengths, _shape
 from resources.training.train import load_policy
 from training_parts import run_of
 run = run_of(Path(sys.argv[1]) / "run", Path("org/model"), revision=sys.argv[2])
 load_policy(run)
 print(type(_lengths(run)).__name__, type(_shape(run)).__name__)
-print(Weights("org/model", revision=sys.argv[2]).load()[0].config.max_position_embeddings)
+load_weights(Endpoint(model="org/model", revision=sys.argv[2]))
 """
 
 
@@ -346,7 +343,7 @@ def test_trainer_dry_run_and_evaluation_read_the_commit_and_not_the_branch(tmp_p
     env = os.environ | names | {"PYTHONPATH": PYTHONPATH}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
-    assert ["TokenReport", "ModelShape"] == done.stdout.splitlines()[-2].split()
+    assert ["TokenReport", "ModelShape"] == done.stdout.splitlines()[-1].split()
 
 
 def test_the_doctor_shows_locks_and_what_it_cannot_see(tmp_path: Path):
