@@ -21,7 +21,7 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
-from decomposerl.evaluation.systems import Model, System, systems, with_entries
+from decomposerl.evaluation.systems import Model, System, systems
 from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
@@ -53,7 +53,7 @@ ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 def own(folder: Path, text: str) -> dict[str, System]:
     """The systems of a file in ``folder``."""
     entries = parse_systems_toml(text, "systems.toml", folder, PROTOCOLS, RECIPES)
-    every = with_entries(systems(METHODS, RECIPES), entries, ENTRY_METHODS, "systems.toml")
+    every = systems(METHODS, RECIPES, entries)
     return {one.key: one for one in every}
 
 

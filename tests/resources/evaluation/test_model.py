@@ -18,7 +18,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.entries import SystemEntry
-from decomposerl.evaluation.systems import system_named, systems, with_entries
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import CURVES
 from environment import having
 from evaluation_graph import write_policy_of
@@ -131,7 +131,7 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path, tmp_pat
     for revision in ("", "abc", "def"):
         lora = {"model": "org/m", "adapter": str(folder), "base_url": [URL], "revision": revision}
         entry = SystemEntry(name="a", method="trace", **lora)
-        with opened(data, with_entries([], [entry], METHODS, "")[0]) as one:
+        with opened(data, systems([], [], [entry])[0]) as one:
             names.add(one.engine)
     assert 3 == len(names)
 
