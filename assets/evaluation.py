@@ -37,13 +37,13 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
+    board_page,
     current_predictions,
     current_scores,
     read_doubtful,
     read_required,
     run_statuses,
     subset_status,
-    with_sample_note,
 )
 from resources.evaluation.trained_policy import SILVER, dev_claims, leaks, policy_facts
 from resources.store.parquet import DataFolder, StageOutput
@@ -150,8 +150,6 @@ def _predictions(
         )
         page = {
             "verdicts": dg.MetadataValue.md(pages.verdicts_markdown(predicted, subset.claims)),
-            "examples": folded(pages.examples_markdown(predicted, subset.claims)),
-            "calls by operation": dg.MetadataValue.md(pages.calls_markdown(calls)),
             **pages.prediction_facts(system, subset, predicted, calls),
             **policy_facts(data_folder, system),
         }
@@ -259,11 +257,10 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = current_scores(data_folder, runs)
         whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
         board = boards.leaderboard(whole, systems, list(names), runs)
-        text = board_pages.leaderboard_page(board, names, markdown=True)
         metadata = {
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
+            "leaderboard": folded(board_page(data_folder, board, names, markdown=True)),
         }
         return stage.table(board, metadata)
 
@@ -382,16 +379,16 @@ def _label_balance(name: str, parts: _Parts) -> dg.AssetChecksDefinition:
             why = "the bundled sample is not published" if registered else "not registered"
             why = "not at all" if not rows or limited else why
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
-        share = None if registered.supported is None else registered.supported / registered.rows
-        near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
+        of, share = registered["rows"], registered.get("supported", 0) / registered["rows"]
+        near = not share or abs(supported / rows - share) <= SHARE_TOLERANCE
         return dg.AssetCheckResult(
-            passed=near and rows == registered.rows,
+            passed=near and rows == of,
             severity=_WARN,
             metadata={
                 **facts,
-                "registered claims": registered.rows,
-                "registered supported": registered.supported or "not known",
-                "source": registered.source,
+                "registered claims": of,
+                "registered supported": registered.get("supported", "not known"),
+                "source": registered["source"],
             },
         )
 

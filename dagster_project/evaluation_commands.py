@@ -98,13 +98,11 @@ def evaluate(  # noqa: PLR0913 - each is one option
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
-        from decomposerl.reports.leaderboard_report import leaderboard_page
-        from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+        from resources.evaluation.results_folder import board_page, read_leaderboard
 
         board = read_leaderboard(graph.folder.path)
         shown = board.filter(board["system"].is_in(done))
-        titles = titles_for(graph.settings)
-        print_text(with_sample_note(leaderboard_page(shown, titles), graph.folder, shown, titles))
+        print_text(board_page(graph.folder, shown, titles_for(graph.settings)))
     if done != keys:
         raise typer.Exit(1)
 
@@ -190,8 +188,7 @@ def leaderboard(
 ) -> None:
     """Show the scores in the layout of the paper's tables, next to the paper's figures."""
     from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from decomposerl.reports.leaderboard_report import leaderboard_page
-    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+    from resources.evaluation.results_folder import board_page, read_leaderboard
     from resources.store.parquet import DataFolder
 
     folder = read_settings(data=data).paths.data
@@ -200,10 +197,9 @@ def leaderboard(
         rows = wide_leaderboard(board)
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
         return
-    titles, markdown = titles_for(read_settings()), output is Format.MARKDOWN
-    width = None if markdown else 100
-    text = leaderboard_page(board, titles, markdown=markdown, everything=everything, width=width)
-    print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
+    stored, titles = DataFolder(base_dir=str(folder)), titles_for(read_settings())
+    markdown = output is Format.MARKDOWN
+    print_text(board_page(stored, board, titles, markdown=markdown, everything=everything))
 
 
 def existing_data_folder(data: Path | None) -> Path:
