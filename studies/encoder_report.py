@@ -1,8 +1,8 @@
 """What the encoder verifier's scores show: results by corpus, and the page's section.
 
 Takes ``SCORED`` rows, gives ROC AUC beside the lexical verifier and plain overlap with intervals
-over documents, calibration errors with curves fitted on documents held out of the training corpora,
-a logistic stack of both verifiers, and the agreement of judges built on them.
+over documents, calibration errors with temperatures fitted on held-out documents of the training
+corpora, a logistic stack of both verifiers, and the agreement of judges built on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.calibration import LEAST_ISOTONIC, CalibrationMethod, fit_calibration
+from decomposerl.evaluation.calibration import fit_calibration
 from decomposerl.evaluation.intervals import auroc_draws, clusters_of, generator, interval
 from decomposerl.evaluation.metrics import auroc, calibration_error
 from decomposerl.reports.tables import markdown_table
@@ -75,18 +75,13 @@ def section(results: Mapping[str, Any]) -> str:
 
 
 def _with_stack(frame: pl.DataFrame) -> pl.DataFrame:
-    """With ``stack`` and ``chance_<curve>``, fitted fold by fold; the same curves for all folds."""
+    """With ``stack``, ``chance_raw`` and ``chance_temperature``, fitted fold by fold."""
     held_out = frame.filter(part="held out")
-    fewest = int(held_out["corpus"].value_counts()["count"].min())  # type: ignore[arg-type]
-    methods: list[CalibrationMethod] = ["temperature"]
-    methods += ["isotonic"] if fewest >= LEAST_ISOTONIC else []
     folds = [fold for fold in FOLDS if fold in held_out["corpus"]]
-    return pl.concat(_with_fold_fits(frame, fold, methods) for fold in folds)
+    return pl.concat(_with_fold_fits(frame, fold) for fold in folds)
 
 
-def _with_fold_fits(
-    frame: pl.DataFrame, fold: str, methods: Sequence[CalibrationMethod]
-) -> pl.DataFrame:
+def _with_fold_fits(frame: pl.DataFrame, fold: str) -> pl.DataFrame:
     from sklearn.linear_model import LogisticRegression
 
     inside = frame.filter(corpus=fold, part="held out")
@@ -96,28 +91,20 @@ def _with_fold_fits(
     both = LogisticRegression()
     both.fit(inside.select(_STACKED).to_numpy(), inside["supported"].to_numpy())
     stacked = both.decision_function(rows.select(_STACKED).to_numpy())
-    chances = _calibrated(inside, rows, methods)
-    return rows.with_columns(stack=pl.Series(stacked), **chances)
-
-
-def _calibrated(
-    inside: pl.DataFrame, rows: pl.DataFrame, methods: Sequence[CalibrationMethod]
-) -> dict[str, pl.Series]:
-    """The encoder's probabilities through curves fitted on the held-out documents."""
-    found = {"chance_raw": pl.Series(_chance(rows["encoder"].to_numpy()))}
-    for method in methods:
-        fitted = fit_calibration(
-            _chance(inside["encoder"].to_numpy()),
-            inside["supported"].to_numpy(),
-            method,
-            model=_MODEL,
-            prompt_hash=_PROMPT,
-            fitted_on="held-out documents",
-            evidence=inside["document"].to_numpy(),
-        )
-        given = _chance(rows["encoder"].to_numpy())
-        found[f"chance_{method}"] = pl.Series(fitted.apply(given))
-    return found
+    raw = _chance(rows["encoder"].to_numpy())
+    fitted, _ = fit_calibration(
+        _chance(inside["encoder"].to_numpy()),
+        inside["supported"].to_numpy(),
+        inside["document"].to_numpy(),
+        model=_MODEL,
+        prompt_hash=_PROMPT,
+        fitted_on="held-out documents",
+    )
+    return rows.with_columns(
+        stack=pl.Series(stacked),
+        chance_raw=pl.Series(raw),
+        chance_temperature=pl.Series(fitted.apply(raw)),
+    )
 
 
 def _corpus(name: str, rows: pl.DataFrame) -> dict[str, Any]:
@@ -220,7 +207,7 @@ def _aucs_table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def _uses_table(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    errors = ("raw", "temperature", "isotonic", "lexical")
+    errors = ("raw", "temperature", "lexical")
     judges = ("encoder", "lexical", "rules", "always Supported")
     speeds = ("encoder_pairs_s", "lexical_pairs_s")
     head = ("variant", *(f"ECE {one}" for one in errors), "pairs/s", "lexical pairs/s")

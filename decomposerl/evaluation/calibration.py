@@ -10,10 +10,8 @@ argued before the verdict these numbers saturate.
 A ``Calibration`` is fitted to confidences on a dev split, never on a benchmark. It is valid for one
 model with one prompt only: another model's logits have another temperature.
 
-``temperature`` divides the log odds of the confidence (with two labels the difference of their
-logits) and is fitted by maximum likelihood; ``isotonic`` is the nondecreasing step curve with the
-least squared error, interpolated between steps, and needs ``LEAST_ISOTONIC`` verdicts. Reported
-errors are cross-fitted.
+Its temperature divides the log odds of the confidence (with two labels the difference of their
+logits) and is fitted by maximum likelihood. Reported errors are cross-fitted.
 """
 
 import hashlib
@@ -23,12 +21,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from decomposerl.chat import Token
 from decomposerl.errors import EvaluationError
@@ -42,7 +40,6 @@ from decomposerl.evaluation.metrics import (
 )
 from decomposerl.evaluation.scored_claims import HAS_EVIDENCE, SHARED_EVIDENCE, in_turns
 from decomposerl.schemas import CALIBRATIONS
-from decomposerl.settings import Settings
 from decomposerl.traces.trace import Verdict
 
 READING = 2
@@ -85,11 +82,6 @@ class Confidence:
     normalised: float
     lower_bound: bool
     verdict: Verdict
-
-    @property
-    def support(self) -> float:
-        """P(Supported), normalised over the two words."""
-        return self.normalised if self.verdict == "Supported" else 1.0 - self.normalised
 
 
 def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
@@ -151,33 +143,21 @@ def _begins(text: str, head: str, word: str) -> bool:
     return rest.startswith(word) and not rest[len(word)].isalnum()
 
 
-LEAST_ISOTONIC = 500
-LEAST_TEMPERATURE = 20
-FOLDS = 5
+LEAST_VERDICTS, FOLDS = 20, 5
 CLIP = 1e-6
 """Confidences are kept this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
 
-CalibrationMethod = Literal["temperature", "isotonic"]
 
-
-@dataclass(frozen=True, slots=True)
-class DevSplit:
-    """Labelled claims to fit a calibration on, in the order of the draw, with the pool's columns.
-
-    ``name`` is recorded with the calibration: sizes, seed, and 16 hex digits over the claims' ids.
-    """
-
-    claims: pl.DataFrame
-    name: str
-
-
-def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: int) -> DevSplit:
+def dev_split(
+    pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: int
+) -> tuple[pl.DataFrame, str]:
     """At most ``count`` claims of ``pool`` (``SILVER_DECOMPOSED``) with evidence, none in ``used``.
 
     Each label gets half, the first one more where ``count`` is odd; where one label has too few
     the other fills up. The order is that of a hash over seed and id, so a larger split begins with
-    the smaller one. The funnel removed every test claim from the pool before.
+    the smaller one. The funnel removed every test claim from the pool before. With them comes the
+    name that a calibration records: sizes, seed, and 16 hex digits over the claims' ids.
     """
     taken = pl.concat([pool["claim_id"].clear(), *used]).unique()
     free = pool.filter(HAS_EVIDENCE, ~pl.col("claim_id").is_in(taken.implode()))
@@ -189,42 +169,30 @@ def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: i
     drawn = in_turns(ordered.drop("_hash"), count)
     digest = hashlib.sha256("".join(drawn["claim_id"].sort()).encode()).hexdigest()[:16]
     sizes = f"{drawn.height:,} of {free.height:,} unused claims of silver_decomposed"
-    return DevSplit(drawn, f"{sizes} ({pool.height:,}), seed {seed}, claims {digest}")
+    return drawn, f"{sizes} ({pool.height:,}), seed {seed}, claims {digest}"
 
 
-class Calibration(Settings):
-    """A fitted curve, and the model and prompt it is valid for.
+class Calibration(BaseModel):
+    """A fitted temperature, and the model and prompt it is valid for.
 
-    ``confidences`` and ``shares`` are the corners of an isotonic curve, empty for a temperature.
     ``error_*`` are expected calibration errors on the dev split, ``brier_*`` Brier scores;
     ``*_after`` are cross-fitted over ``folds`` folds.
     """
 
-    method: CalibrationMethod
+    # Temperatures of earlier versions have the fields of a curve, which are empty.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    method: Literal["temperature"] = "temperature"
     model: str = Field(min_length=1)
     prompt_hash: str = Field(min_length=1)
     fitted_on: str = Field(min_length=1)
     rows: int = Field(ge=1)
-    temperature: float = Field(default=1.0, gt=0.0, allow_inf_nan=False)
-    confidences: tuple[float, ...] = ()
-    shares: tuple[float, ...] = ()
+    temperature: float = Field(gt=0.0, allow_inf_nan=False)
     error_before: float = Field(ge=0.0, le=1.0)
     error_after: float = Field(ge=0.0, le=1.0)
     brier_before: float = Field(ge=0.0, le=1.0)
     brier_after: float = Field(ge=0.0, le=1.0)
     folds: int = Field(ge=2)
-
-    @model_validator(mode="after")
-    def _is_a_curve(self) -> Self:
-        confidences, shares = np.array(self.confidences), np.array(self.shares)
-        corners = np.concatenate([confidences, shares])
-        if len(confidences) != len(shares) or not ((corners >= 0) & (corners <= 1)).all():
-            raise ValueError("confidences and shares must be as many, each 0..1")
-        if (np.diff(confidences) <= 0).any() or (np.diff(shares) < 0).any():
-            raise ValueError("confidences must rise and shares must not fall")
-        if (self.method == "isotonic") != (len(shares) > 0):
-            raise ValueError("an isotonic curve has corners, a temperature none")
-        return self
 
     def misfit(self, model: str, prompt_hash: str) -> str:
         """Why it must not be applied to this model and prompt; empty where it may."""
@@ -239,19 +207,7 @@ class Calibration(Settings):
 
         NaN stays NaN.
         """
-        return _applied((self.temperature, self.confidences, self.shares), confidences)
-
-
-_Curve = tuple[float, tuple[float, ...], tuple[float, ...]]
-"""A temperature and the corners of an isotonic curve, none for a temperature."""
-
-
-def _applied(curve: _Curve, confidences: Numbers) -> Numbers:
-    temperature, corners, shares = curve
-    if not corners:
-        return _chance(_log_odds(confidences) / temperature)
-    # np.interp is flat beyond the first and last corner.
-    return np.interp(confidences, corners, shares)
+        return _chance(_log_odds(confidences) / self.temperature)
 
 
 def _log_odds(chances: Numbers) -> Numbers:
@@ -265,8 +221,23 @@ def _chance(log_odds: Numbers) -> Numbers:
     return chance
 
 
+def refuse_without_confidence(predictions: pl.DataFrame) -> None:
+    """Raise where verdicts were read and none has a confidence.
+
+    Raises:
+        EvaluationError: says what a system lacks.
+    """
+    read = predictions.filter(parse_status="parsed")
+    if read.height and not read["confidence_normalised"].count():
+        raise EvaluationError(
+            f"system '{read['system'][0]}' has no confidence to calibrate: none of {read.height} "
+            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
+            "must return top log-probabilities; and some methods conclude without a model"
+        )
+
+
 def fit_on_predictions(
-    predictions: pl.DataFrame, claims: pl.DataFrame, method: CalibrationMethod, fitted_on: str
+    predictions: pl.DataFrame, claims: pl.DataFrame, fitted_on: str
 ) -> tuple[Calibration, pl.DataFrame]:
     """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
 
@@ -287,8 +258,7 @@ def fit_on_predictions(
     right = (rows["verdict"] == rows["label"]).to_numpy()
     evidence = rows["document"].rank("dense").to_numpy().astype(np.int64)
     named = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
-    calibration = fit_calibration(confidences, right, method, **named, evidence=evidence)
-    after = cross_fitted(confidences, right, evidence, method)
+    calibration, after = fit_calibration(confidences, right, evidence, **named)
     bins = [
         reliability(values, right).with_columns(
             reading=pl.lit(name), system=pl.lit(system), engine=pl.lit(engine)
@@ -299,92 +269,57 @@ def fit_on_predictions(
 
 
 def fit_calibration(
-    confidences: Numbers,
-    right: NDArray[np.bool_],
-    method: CalibrationMethod,
-    *,
-    model: str,
-    prompt_hash: str,
-    fitted_on: str,
-    evidence: Codes | None = None,
-) -> Calibration:
-    """Fit a calibration to the verdicts of a dev split, named ``fitted_on``.
+    confidences: Numbers, right: NDArray[np.bool_], evidence: Codes, **named: str
+) -> tuple[Calibration, Numbers]:
+    """Fit a calibration to the verdicts of a dev split, and calibrate each without its fold.
 
-    ``evidence`` numbers the evidence of each verdict; None: every verdict has its own.
+    ``evidence`` numbers the evidence of each verdict: verdicts on the same one are in one fold, so
+    no temperature is tested on evidence that it was fitted to. ``named`` are the calibration's
+    ``model``, ``prompt_hash`` and ``fitted_on``.
 
     Raises:
-        EvaluationError: too few verdicts for the method, all on the same evidence, or a
-            confidence outside 0..1.
+        EvaluationError: too few verdicts, all on the same evidence, or a confidence outside 0..1.
     """
-    least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
-    if len(confidences) < least:
+    if len(confidences) < LEAST_VERDICTS:
         raise EvaluationError(
-            f"{len(confidences):,} verdicts are too few to fit {method} calibration: {least:,}"
+            f"{len(confidences):,} verdicts are too few to fit a calibration: {LEAST_VERDICTS}"
         )
     if not ((confidences >= 0) & (confidences <= 1)).all():
         raise EvaluationError("a confidence to calibrate lies outside 0..1")
-    pieces = np.arange(len(confidences)) if evidence is None else evidence
-    after = cross_fitted(confidences, right, pieces, method)
-    temperature, corners, shares = _fitted(confidences, right, method)
-    return Calibration(
-        method=method,
-        model=model,
-        prompt_hash=prompt_hash,
-        fitted_on=fitted_on,
+    pieces, numbers = np.unique(evidence, return_inverse=True)
+    if len(pieces) == 1:
+        raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
+    odds, folds = _log_odds(confidences), numbers % FOLDS
+    after = np.full(len(confidences), np.nan)
+    for fold in np.unique(folds):
+        inside = folds == fold
+        after[inside] = _chance(odds[inside] / _temperature(odds[~inside], right[~inside]))
+    calibration = Calibration(
+        **named,
         rows=len(confidences),
-        temperature=temperature,
-        confidences=corners,
-        shares=shares,
+        temperature=_temperature(odds, right),
         error_before=calibration_error(confidences, right),
         error_after=calibration_error(after, right),
         brier_before=brier(confidences, right),
         brier_after=brier(after, right),
-        folds=min(FOLDS, len(np.unique(pieces))),
+        folds=min(FOLDS, len(pieces)),
     )
+    return calibration, after
 
 
-def cross_fitted(
-    confidences: Numbers, right: NDArray[np.bool_], evidence: Codes, method: CalibrationMethod
-) -> Numbers:
-    """Each confidence calibrated by a curve fitted without its fold.
-
-    Verdicts on the same evidence are in one fold, so a curve is never tested on evidence that it
-    was fitted to. (On its own data an isotonic curve has no calibration error at all.)
-
-    Raises:
-        EvaluationError: all verdicts are on the same evidence.
-    """
-    _, pieces = np.unique(evidence, return_inverse=True)
-    if not pieces.any():
-        raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
-    folds = pieces % FOLDS
-    calibrated = np.full(len(confidences), np.nan)
-    for fold in np.unique(folds):
-        inside = folds == fold
-        curve = _fitted(confidences[~inside], right[~inside], method)
-        calibrated[inside] = _applied(curve, confidences[inside])
-    return calibrated
-
-
-def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: CalibrationMethod) -> _Curve:
-    if method == "isotonic":
-        from sklearn.isotonic import IsotonicRegression  # slow to import, and rarely needed
-
-        curve = IsotonicRegression().fit(confidences, right)
-        return 1.0, tuple(curve.X_thresholds_.tolist()), tuple(curve.y_thresholds_.tolist())
+def _temperature(odds: Numbers, right: NDArray[np.bool_]) -> float:
+    """The likeliest temperature within the bounds."""
     from scipy.optimize import brentq  # slow to import, and rarely needed
-
-    odds = _log_odds(confidences)
 
     def slope(sharpness: float) -> float:
         """Of the likelihood, which is concave: its maximum is where the slope is zero."""
         return float((odds * (right - _chance(odds * sharpness))).sum())
 
     if slope(_FLATTEST) <= 0:
-        return 1.0 / _FLATTEST, (), ()
+        return 1.0 / _FLATTEST
     if slope(_SHARPEST) >= 0:
-        return 1.0 / _SHARPEST, (), ()
-    return 1.0 / float(brentq(slope, _FLATTEST, _SHARPEST, xtol=1e-15)), (), ()
+        return 1.0 / _SHARPEST
+    return 1.0 / float(brentq(slope, _FLATTEST, _SHARPEST, xtol=1e-15))
 
 
 def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS) -> pl.DataFrame:

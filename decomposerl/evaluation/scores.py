@@ -62,7 +62,6 @@ CONFIDENCES = {
     "raw": "confidence_raw",
     "normalised": "confidence_normalised",
     "calibrated": "confidence_calibrated",
-    "agreement": "agreement",
 }
 BALANCED = "balanced_accuracy"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"

@@ -80,9 +80,9 @@ def score_facts(scores: pl.DataFrame) -> dict[str, float]:
 
 
 def calibration_facts(calibration: Calibration) -> dict[str, _Number]:
-    """Method, size, and errors in percent, before and cross-fitted after."""
-    facts: dict[str, _Number] = {
-        "method": calibration.method,
+    """Temperature, size, and errors in percent, before and cross-fitted after."""
+    return {
+        "temperature": calibration.temperature,
         "verdicts with a confidence": calibration.rows,
         "fitted on": calibration.fitted_on,
         "bound to model": calibration.model,
@@ -93,8 +93,6 @@ def calibration_facts(calibration: Calibration) -> dict[str, _Number]:
         "Brier after, cross-fitted": 100 * calibration.brier_after,
         "folds": calibration.folds,
     }
-    of_temperature = calibration.method == "temperature"
-    return facts | ({"temperature": calibration.temperature} if of_temperature else {})
 
 
 def reliability_markdown(reliability: pl.DataFrame) -> str:

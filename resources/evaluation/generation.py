@@ -13,7 +13,7 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -45,7 +45,6 @@ from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     AnyVerifier,
-    ClaimToVerify,
     Details,
     MethodCaller,
     MethodPrompts,
@@ -59,8 +58,6 @@ from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
-AGREEMENT = "agreement"
-"""The note with the share of samples whose verdict is that of the greedy trace."""
 SHARDS = "prediction_shards"
 VERIFIED = "verify"
 """The folder of shards of claims that belong to no test set."""
@@ -156,7 +153,7 @@ class Task:
 
     ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` other
     settings that decide its answers, as JSON. ``decomposes``: its cycles are kept as a trace.
-    ``seed`` is of sampling. ``samples`` change no answer and are not part of the prompt's hash.
+    ``seed`` is of sampling.
     """
 
     system: System
@@ -165,7 +162,6 @@ class Task:
     decomposes: bool = True
     settings: str = "{}"
     seed: int = 42
-    samples: int = 0
     revision: int = 1
 
     def prompt_hash(self, caller: MethodCaller) -> str:
@@ -237,13 +233,13 @@ class OpenedSystem:
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
         columns = claims.select("claim_id", "claim", "evidence", "passages")
-        asked = [
-            ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
+        asked = {
+            claim_id: ClaimInput(claim, evidence, tuple(passages))
             for claim_id, claim, evidence, passages in columns.iter_rows()
-        ]
+        }
         results = self.results(asked, benchmark, log=log, most_failed=most_failed, at_once=0)
         by_claim = {one.claim_id: one for one in results}
-        answered = [by_claim[claim.claim_id] for claim in asked]
+        answered = [by_claim[claim_id] for claim_id in asked]
         task = self.task
         same = {
             "benchmark": benchmark,
@@ -270,7 +266,7 @@ class OpenedSystem:
 
     def results(
         self,
-        claims: Sequence[ClaimToVerify],
+        claims: Mapping[str, ClaimInput],
         name: str = VERIFIED,
         *,
         log: Callable[[str], None] = lambda _: None,
@@ -279,23 +275,21 @@ class OpenedSystem:
     ) -> Iterator[Prediction]:
         """Each claim's result as soon as it is there, in any order; those without a call come last.
 
-        ``claims`` have distinct ids; their results are stored in the folder ``name``. A claim whose
-        call got no answer has none, and is asked again by the next call. ``log``, ``most_failed``
-        and ``at_once`` are as for ``predict`` and ``run_claims``.
+        ``claims`` are by id; their results are stored in the folder ``name``. A claim whose call
+        got no answer has none, and is asked again by the next call. ``log``, ``most_failed`` and
+        ``at_once`` are as for ``predict`` and ``run_claims``.
 
         Raises:
             EngineError: too many claims failed, or no call can be answered.
         """
         task, title = self.task, f"{self.task.system.key}, {name}"
-        fitted = {one.claim_id: self.guard.fitted(one.question) for one in claims}
-        asked = [ClaimToVerify(one, question) for one, (question, _) in fitted.items() if question]
+        fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
+        asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}
         digests = {  # of everything that a method sees of a claim
-            one.claim_id: hashlib.sha256(json.dumps(asdict(one.question)).encode()).hexdigest()
-            for one in asked
+            claim_id: hashlib.sha256(json.dumps(asdict(claim)).encode()).hexdigest()
+            for claim_id, claim in asked.items()
         }
-        # Samples are further traces of the same prompt: their claims are stored apart.
-        stored_as = task.system.key + (f" samples={task.samples}" if task.samples else "")
-        names = (self.engine, stored_as, task.prompt_hash(self.caller))
+        names = (self.engine, task.system.key, task.prompt_hash(self.caller))
         store = PredictionStore(self.folder / SHARDS / name, *names, digests)
         run = run_claims(
             task.procedure,
@@ -337,7 +331,7 @@ class OpenedSystem:
             calibration = Calibration.model_validate_json(path.read_text("utf-8"))
             problem = calibration.misfit(self.engine, self.task.prompt_hash(self.caller))
         except (ValidationError, UnicodeDecodeError):
-            problem = "is not a calibration"
+            problem = "is no calibration by temperature"
         if problem:
             raise EvaluationError(
                 f"{path} {problem}; dagster asset materialize -m dagster_project.definitions "
@@ -368,7 +362,6 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
         "confidence_normalised": None if confidence is None else confidence.normalised,
         "confidence_bound": None if confidence is None else confidence.lower_bound,
         "confidence_calibrated": None,
-        "agreement": verification.notes.get(AGREEMENT),
         "questions": len(verification.cycles),
         "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
         "basis": basis_of(cycle.answer for cycle in verification.cycles) if decomposes else None,

@@ -168,11 +168,10 @@ class EvaluationModelResource(StoredResource):
         system: System,
         data: DataFolder,
         verifier: VerifierResource,
-        samples: int = 0,
         *,
         three_way: bool = False,
     ) -> OpenedSystem:
-        """The system, ready to predict; ``samples`` are for policies.
+        """The system, ready to predict.
 
         ``three_way``: for claims of three labels. Baselines whose model may end with the third
         verdict are prompted for it; a policy keeps its recipe's rule, an entry its own.
@@ -193,7 +192,7 @@ class EvaluationModelResource(StoredResource):
             task = Task(system, procedure, VERIFIER, decomposes=False, seed=entry.seed)
             return OpenedSystem(task, engine.verifier(verifier), data.path, guard)
         if entry.method == TRACE:
-            return self._trace(system, engine, data.path, samples)
+            return self._trace(system, engine, data.path)
         task, prompts = method_task(system, entry.seed, labels_of(rule)), self._prompts(entry)
         settings = {name: value for name, value in entry.overrides.items() if value is not None}
         if settings:
@@ -204,14 +203,14 @@ class EvaluationModelResource(StoredResource):
         guard = engine.guard(prompts.file(task.prompt), room)
         return OpenedSystem(task, engine.caller(prompts), data.path, guard)
 
-    def _trace(
-        self, system: System, engine: "EntryEngine", folder: Path, samples: int
-    ) -> OpenedSystem:
+    def _trace(self, system: System, engine: "EntryEngine", folder: Path) -> OpenedSystem:
         """A policy, or an entry that answers as one; no adapter is needed."""
         entry, rule = engine.entry, engine.entry.verdict_rule
-        decoding = PolicyDecoding(samples=samples)
+        # Earlier versions drew samples; their settings stay in the key of stored predictions.
+        decoding, drawn = PolicyDecoding(), {"samples": 0, "temperature": 1.0}
         if entry.recipe:
-            decoding = decoding_of(experiment(entry.recipe), samples)
+            recipe = experiment(entry.recipe)
+            decoding, drawn["temperature"] = decoding_of(recipe), recipe.sampling.temperature
         decoding = replace(decoding, max_tokens=entry.max_tokens or decoding.max_tokens)
         own = entry.prompts or self.prompts_dir
         file = load_policy_prompt(entry.model, own, PromptSettings(rule))
@@ -221,9 +220,8 @@ class EvaluationModelResource(StoredResource):
             system,
             offering(labels_of(rule), _resampled(policy_procedure(decoding), entry)),
             PROMPT,
-            settings=json.dumps([asdict(replace(decoding, samples=0)), decides], sort_keys=True),
+            settings=json.dumps([asdict(decoding) | drawn, decides], sort_keys=True),
             seed=entry.seed,
-            samples=samples,
             revision=REVISION,
         )
         caller = engine.caller(MethodPrompts(given={PROMPT: file}))
@@ -321,7 +319,7 @@ def unavailable(model: EvaluationModelResource, verifier: str, system: System) -
 def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
     """The procedure with the entry's temperature and token limit in its calls.
 
-    Further samples of a call keep their own temperature.
+    Further samples of a call (ChenEtAl's) keep their own temperature.
     """
 
     def changed(call: ModelCall) -> ModelCall:

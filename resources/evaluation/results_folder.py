@@ -26,6 +26,7 @@ from decomposerl.evaluation.scored_claims import (
     evaluation_subset,
     without_dropped,
 )
+from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import NOTES, WIDTH, leaderboard_page
 from resources.corpora.bundled_sample import BUNDLED
 from resources.corpora.folder import content_of, records_of
@@ -101,22 +102,21 @@ def subset_status(subset: EvaluationSubset) -> str:
 
 
 def run_statuses(
-    folder: DataFolder, kind: str, benchmarks: Iterable[str], systems: Mapping[str, str]
+    folder: DataFolder, kind: str, benchmarks: Iterable[str], systems: Iterable[System]
 ) -> RunCoverage:
     """The status of each file of predictions or scores that exists, in the order of the lists.
 
-    Whichever run wrote it: systems may be run on different days and machines. ``systems`` have the
-    digest of their entry, empty for those of the catalogue: files of an entry that was edited since
-    are ``EDITED``, and do not count.
+    Whichever run wrote it: systems may be run on different days and machines. Files of an entry of
+    ``systems.toml`` that was edited since are ``EDITED``, and do not count.
     """
     statuses: dict[tuple[str, str], str] = {}
-    for name, (system, digest) in product(benchmarks, systems.items()):
-        key = f"{kind}/{name}/{system}"
+    for name, system in product(benchmarks, systems):
+        key = f"{kind}/{name}/{system.key}"
         if folder.exists(key):
             run = folder.run(key)
             status = NOT_AVAILABLE if run["status"] == NOTHING_TO_ASK else run["status"]
-            edited = digest and run.get("entry") != digest
-            statuses[system, name] = EDITED if edited else status
+            edited = system.entry_digest and run.get("entry") != system.entry_digest
+            statuses[system.key, name] = EDITED if edited else status
     return statuses
 
 

@@ -1,15 +1,14 @@
 """A trained policy as a system: which of its weights are evaluated, and how it answers.
 
 DecomposeRL at inference writes one trace per claim, greedily (paper, section 3.1). No judge is
-called. Calls per claim: 1, and one for each further sample where agreement is measured. The verdict
-is the trace's; faults of the grammar are counted in a note and change nothing. A trace that the
-token limit cut before its verdict is truncated, one without a readable verdict is unparsed; no
-trace is repaired. Also which claims of the data folder training has used: the leak check, and the
-unused dev split.
+called. The verdict is the trace's; faults of the grammar are counted in a note and change nothing.
+A trace that the token limit cut before its verdict is truncated, one without a readable verdict is
+unparsed; no trace is repaired. Also which claims of the data folder training has used: the leak
+check, and the unused dev split.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +22,7 @@ from decomposerl.baselines.method import (
     ask,
 )
 from decomposerl.errors import ConfigError, EvaluationError
-from decomposerl.evaluation.calibration import DevSplit, dev_split
+from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.systems import System
 from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
@@ -33,7 +32,6 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.experiments import EXPERIMENTS, experiment
-from resources.evaluation.generation import AGREEMENT
 from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
@@ -79,26 +77,20 @@ def policy_facts(data: DataFolder, system: System) -> dict[str, str | int]:
 class PolicyDecoding:
     """What decides a policy's answers besides its weights.
 
-    ``view`` is the policy's view of the evidence, None for all of it. ``samples`` further traces
-    are drawn at ``temperature`` to measure agreement.
+    ``view`` is the policy's view of the evidence, None for all of it.
     """
 
     view: EvidenceView | None = None
     max_tokens: int = 4_500
-    samples: int = 0
-    temperature: float = 1.0
 
 
-def decoding_of(recipe: Experiment, samples: int = 0) -> PolicyDecoding:
-    """As a recipe's policy was trained: its view, its token limit, its temperature."""
-    sampling = recipe.sampling
-    return PolicyDecoding(
-        recipe.evidence_view, sampling.max_completion_tokens, samples, sampling.temperature
-    )
+def decoding_of(recipe: Experiment) -> PolicyDecoding:
+    """As a recipe's policy was trained: its view and its token limit."""
+    return PolicyDecoding(recipe.evidence_view, recipe.sampling.max_completion_tokens)
 
 
 def policy_procedure(decoding: PolicyDecoding) -> Procedure:
-    """The procedure of a policy: one greedy trace, then the samples."""
+    """The procedure of a policy: one greedy trace."""
 
     def procedure(question: ClaimInput) -> Steps:
         evidence = question.evidence
@@ -106,14 +98,9 @@ def policy_procedure(decoding: PolicyDecoding) -> Procedure:
             evidence = evidence_view(question.claim, evidence, decoding.view)
         variables = {"document": evidence, "claim": question.claim}
         greedy = ModelCall("procedure", "prompt", variables, max_tokens=decoding.max_tokens)
-        warm = replace(greedy, temperature=decoding.temperature)
-        samples = [replace(warm, sample=number) for number in range(1, decoding.samples + 1)]
-        answer, *others = yield from ask(greedy, *samples)
+        (answer,) = yield from ask(greedy)
         trace = parse_trace(answer.text, answer.labels)
-        notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
-        if others and trace.verdict is not None:
-            verdicts = [parse_trace(other.text, other.labels).verdict for other in others]
-            notes[AGREEMENT] = verdicts.count(trace.verdict) / len(verdicts)
+        notes = {"faults": len(trace.faults)}
         opening = trace.opening or ""
         return Verification.of_reply(trace.verdict, answer, trace.cycles, opening, notes=notes)
 
@@ -135,12 +122,12 @@ def leaks(
     return decontaminate(claims, tests, thresholds, embedder).drops, tests.height
 
 
-def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSplit:
+def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple[pl.DataFrame, str]:
     """At most ``count`` claims of the silver-decomposed pool that the system has not trained on.
 
     They are in no training set. For a policy, also as the adapter of an entry, they are neither
     among the claims that its run copied nor among the held-out claims that its checkpoint may have
-    been chosen by.
+    been chosen by. With the name of the split, as of ``dev_split``.
 
     Raises:
         EvaluationError: the pool was not materialized, or every claim of it is used.
@@ -155,13 +142,13 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
         read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
     ]
     silver = data.read(SILVER)
-    split = dev_split(silver, used, count, seed)
-    if split.claims.is_empty():
+    claims, name = dev_split(silver, used, count, seed)
+    if claims.is_empty():
         raise EvaluationError(
             f"none of the {silver.height:,} claims of {SILVER} is outside the training sets: "
             "there is nothing to calibrate on"
         )
-    return split
+    return claims, name
 
 
 def _claims_of_run(data: DataFolder, system: System) -> list[Path]:

@@ -209,7 +209,6 @@ def _item(row: Mapping[str, Any], claim: Mapping[str, Any], file: str) -> TraceI
         reply=row["reply"],
         gold=claim.get("label"),
         confidence=stored_confidence(row),
-        agreement=row["agreement"],
         faults=() if parsed is None else tuple(fault.kind for fault in parsed.faults),
         warnings=warnings,
         notes="" if row["notes"] == "{}" else row["notes"],

@@ -42,7 +42,6 @@ def frame_of_claims(*rows: dict[str, object]) -> pl.DataFrame:
 def opened(
     folder: Path,
     system: System | str,
-    samples: int = 0,
     **fields: Any,  # noqa: ANN401 - of the resource
 ) -> Iterator[OpenedSystem]:
     """A system, by itself or its key, with the engines of a data folder; ``fields`` are theirs."""
@@ -50,7 +49,7 @@ def opened(
     by = EvaluationModelResource(**{"results_dir": str(folder / "results"), **fields})
     verifier = VerifierResource(results_dir=by.results_dir)
     try:
-        yield by.opened(one, DataFolder(base_dir=str(folder)), verifier, samples=samples)
+        yield by.opened(one, DataFolder(base_dir=str(folder)), verifier)
     finally:
         by.close()
 

@@ -244,17 +244,15 @@ def _tests() -> dict[str, Any]:
 
 
 def _calibrations() -> dict[str, Any]:
-    """Both fits, and the reliability of confidences that claim too much."""
+    """A fit, and the reliability of confidences that claim too much."""
     rng = np.random.default_rng(13)
     confidences = rng.integers(50, 100, 800) / 100
     right = rng.integers(0, 100, 800) < 100 * confidences**2
     evidence = np.arange(800) // 4
-    named = {"model": "m", "prompt_hash": "p", "fitted_on": "made up", "evidence": evidence}
-    fits = {
-        method: fit_calibration(confidences, right, method, **named).model_dump()
-        for method in ("temperature", "isotonic")
-    }
-    return fits | {"reliability": reliability(confidences, right, 10).to_dicts()}
+    named = {"model": "m", "prompt_hash": "p", "fitted_on": "made up"}
+    fit, _ = fit_calibration(confidences, right, evidence, **named)
+    bins = reliability(confidences, right, 10).to_dicts()
+    return {"temperature": fit.model_dump(), "reliability": bins}
 
 
 def memory_entries(_: Path) -> Mapping[str, Any]:

@@ -110,7 +110,6 @@ class TraceItem:
     reply: str = ""
     gold: Verdict | None = None
     confidence: VerdictConfidence | None = None
-    agreement: float | None = None
     judged: Judged = Judged()
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

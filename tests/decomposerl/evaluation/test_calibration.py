@@ -15,9 +15,7 @@ from decomposerl.chat import Token
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
-    CalibrationMethod,
     Confidence,
-    cross_fitted,
     fit_calibration,
     read_confidence,
     reliability,
@@ -46,7 +44,6 @@ def test_a_trace_is_read_after_its_last_tag():
     assert (read.verdict, read.lower_bound) == ("Supported", False)
     assert read.raw == pytest.approx(0.7)
     assert read.normalised == pytest.approx(0.7 / 0.9)
-    assert read.support == pytest.approx(0.7 / 0.9)
 
 
 def test_a_tag_that_shares_its_token_with_the_verdict():
@@ -56,7 +53,6 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
     assert read is not None
     assert (read.verdict, read.lower_bound) == ("Refuted", False)
     assert read.normalised == pytest.approx(0.5 / 0.75)
-    assert read.support == pytest.approx(0.25 / 0.75)
 
 
 PLAIN_VERDICTS = json.loads(Path(__file__).with_name("plain_verdicts.json").read_text("utf-8"))
@@ -120,38 +116,32 @@ def test_normalised_is_the_share_of_the_two(own: float, other: float, cut: int, 
     assert read.verdict == word
     assert read.raw == pytest.approx(own)
     assert read.normalised == pytest.approx(own / (own + other))
-    assert read.support == pytest.approx((own if word == "Supported" else other) / (own + other))
 
 
-BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
+NAMED = {"model": "paper_7b", "prompt_hash": "ab" * 32, "fitted_on": "wice dev"}
 
 
-def overconfident(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Confidences whose log odds are three times what they should be."""
+def overconfident(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidences whose log odds are three times what they should be, two of each evidence."""
     rng = np.random.default_rng(0)
     odds = np.abs(rng.normal(1.0, 1.0, rows))
     right = rng.random(rows) < 1 / (1 + np.exp(-odds))
-    return 1 / (1 + np.exp(-3 * odds)), right
-
-
-def fitted(method: CalibrationMethod, rows: int = 2_000) -> Calibration:
-    return fit_calibration(*overconfident(rows), method, **BOUND, fitted_on="wice dev")
+    return 1 / (1 + np.exp(-3 * odds)), right, np.arange(rows) // 2
 
 
 def test_the_temperature_equals_the_reference():
     """Logistic regression of right on log odds, without intercept and penalty, finds 1 / T."""
-    confidences, right = overconfident(2_000)
+    confidences, right, evidence = overconfident(2_000)
     odds = np.log(confidences / (1 - confidences))[:, None]
     model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10).fit(odds, right)
-    found = fitted("temperature")
+    found, _ = fit_calibration(confidences, right, evidence, **NAMED)
     assert 1 / model.coef_[0, 0] == pytest.approx(found.temperature, rel=1e-4)
     assert found.temperature == pytest.approx(3.0, rel=0.15)
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
+def test_it_calibrates_and_keeps_the_order():
     """The error falls, surer stays at least as sure, in 0..1; NaN stays; it survives JSON."""
-    found = fitted(method)
+    found, _ = fit_calibration(*overconfident(2_000), **NAMED)
     assert found.error_after < found.error_before / 2
     asked = np.linspace(0, 1, 101)
     given_back = found.apply(asked)
@@ -163,19 +153,16 @@ def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
     assert (given_back == again.apply(asked)).all()
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: CalibrationMethod):
-    """Errors after are those of each fold by the curve of the others, as if fitted by hand."""
-    confidences, right = overconfident(700)
-    evidence = np.arange(700) // 2
-    found = fit_calibration(confidences, right, method, **BOUND, fitted_on="dev", evidence=evidence)
+def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to():
+    """Errors after are those of each fold by the temperature of the others, as fitted by hand."""
+    confidences, right, evidence = overconfident(700)
+    found, cross_fitted = fit_calibration(confidences, right, evidence, **NAMED)
     after = np.empty(700)
     for fold in range(5):
         held = evidence % 5 == fold
-        others = (np.tile(part[~held], 2) for part in (confidences, right))
-        rest = fit_calibration(*others, method, **BOUND, fitted_on="rest")
+        rest, _ = fit_calibration(confidences[~held], right[~held], evidence[~held], **NAMED)
         after[held] = rest.apply(confidences[held])
-    assert after == pytest.approx(cross_fitted(confidences, right, evidence, method), abs=1e-9)
+    assert after == pytest.approx(cross_fitted, abs=1e-9)
     assert found.error_after == pytest.approx(calibration_error(after, right))
     assert found.brier_after == pytest.approx(np.mean((after - right) ** 2))
     assert found.brier_before == pytest.approx(np.mean((confidences - right) ** 2))
@@ -186,7 +173,7 @@ def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Calibra
 
 def test_reliability_tells_how_often_like_verdicts_were_right():
     """Every verdict in one bin, means and shares its own; the gaps make the calibration error."""
-    confidences, right = overconfident(600)
+    confidences, right, _ = overconfident(600)
     rows = reliability(confidences, right)
     assert 600 == rows["rows"].sum()
     assert rows["confidence"].is_between(rows["low"], rows["high"]).all()
@@ -198,49 +185,40 @@ def test_reliability_tells_how_often_like_verdicts_were_right():
 
 def test_another_model_or_prompt_is_refused():
     """What was fitted to one says nothing of another."""
-    found = fitted("temperature")
+    found, _ = fit_calibration(*overconfident(50), **NAMED)
+    bound = {name: NAMED[name] for name in ("model", "prompt_hash")}
     for name, other in {"model": "tiny", "prompt_hash": "cd" * 32}.items():
-        assert "fitted to" in found.misfit(**(BOUND | {name: other}))
-    assert not found.misfit(**BOUND)
+        assert "fitted to" in found.misfit(**(bound | {name: other}))
+    assert not found.misfit(**bound)
 
 
 def test_too_few_verdicts_are_refused():
-    """Isotonic needs 500, a temperature 20; probabilities lie in 0..1, evidence is not all one."""
-    for method, rows in (("isotonic", 499), ("temperature", 19)):
-        with pytest.raises(EvaluationError, match=str(rows)):
-            fitted(method, rows)
-    right, one = np.ones(30, dtype=bool), np.zeros(50, dtype=np.int64)
-    with pytest.raises(EvaluationError, match=r"0\.\.1"):
-        fit_calibration(np.full(30, 1.2), right, "temperature", **BOUND, fitted_on="dev")
-    with pytest.raises(EvaluationError, match="evidence"):
-        fit_calibration(*overconfident(50), "temperature", **BOUND, fitted_on="dev", evidence=one)
+    """A temperature needs 20; probabilities lie in 0..1, and evidence is not all one."""
+    confidences, right, evidence = overconfident(50)
+    for verdicts, said in (
+        ((confidences[:19], right[:19], evidence[:19]), "19 verdicts"),
+        ((confidences + 1, right, evidence), r"0\.\.1"),
+        ((confidences, right, evidence * 0), "evidence"),
+    ):
+        with pytest.raises(EvaluationError, match=said):
+            fit_calibration(*verdicts, **NAMED)
 
 
 def test_where_confidence_says_nothing_or_all_the_temperature_is_bounded():
     """Always wrong when sure flattens to a half; always right sharpens; neither is infinite."""
-    sure, right = np.full(50, 0.9), np.ones(50, dtype=bool)
-    flat = fit_calibration(sure, ~right, "temperature", **BOUND, fitted_on="dev")
+    sure, right, evidence = np.full(50, 0.9), np.ones(50, dtype=bool), np.arange(50)
+    flat, _ = fit_calibration(sure, ~right, evidence, **NAMED)
     assert flat.apply(sure) == pytest.approx(np.full(50, 0.5), abs=0.01)
-    sharp = fit_calibration(sure, right, "temperature", **BOUND, fitted_on="dev")
+    sharp, _ = fit_calibration(sure, right, evidence, **NAMED)
     assert sharp.apply(sure) == pytest.approx(np.ones(50), abs=0.01)
     assert math.isfinite(sharp.temperature)
 
 
 def test_a_damaged_file_is_no_calibration():
-    """What is no curve, or bound to nothing, is not read."""
-    good = json.loads(fitted("temperature").model_dump_json())
-    curve = {"confidences": [0.4, 0.5], "shares": [0.3, 0.4], "method": "isotonic"}
-    assert Calibration.model_validate_json(json.dumps(good | curve))
-    for change in (
-        {"temperature": 0},
-        {"shares": [0.1]},
-        {"method": "isotonic"},
-        curve | {"confidences": [0.5, 0.4]},
-        curve | {"shares": [0.3, 0.2]},
-        curve | {"shares": [0.3, 1.2]},
-        {"confidences": [0.4], "shares": [0.3]},
-        {"model": ""},
-        {"fitted_to": "dev"},
-    ):
+    """Nor is a curve of earlier versions; their temperatures, with an empty curve, are."""
+    found, _ = fit_calibration(*overconfident(50), **NAMED)
+    stored = json.loads(found.model_dump_json()) | {"confidences": [], "shares": []}
+    assert found == Calibration.model_validate(stored)
+    for change in ({"temperature": 0}, {"method": "isotonic"}, {"model": ""}, {"rows": None}):
         with pytest.raises(ValidationError):
-            Calibration.model_validate_json(json.dumps(good | change))
+            Calibration.model_validate(stored | change)

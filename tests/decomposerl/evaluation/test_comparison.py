@@ -313,17 +313,17 @@ def test_it_holds_unused_claims_of_both_labels(
     """None was used, both labels alike where there are enough, a larger split begins with it."""
     silver = pool(labels)
     used = silver["claim_id"].gather(sorted(n for n in taken if n < len(labels)))
-    split = dev_split(silver, [used], count, seed)
-    ids = split.claims["claim_id"].to_list()
+    split, name = dev_split(silver, [used], count, seed)
+    ids = split["claim_id"].to_list()
     assert not set(ids) & set(used)
     assert len(ids) == min(count, len(labels) - len(used)) == len(set(ids))
-    assert f" of {len(labels) - len(used)} unused claims " in split.name
+    assert f" of {len(labels) - len(used)} unused claims " in name
     free = silver.filter(~pl.col("claim_id").is_in(used.implode()))["label"].to_list()
-    drawn = [split.claims["label"].to_list().count(label) for label in (S, R)]
+    drawn = [split["label"].to_list().count(label) for label in (S, R)]
     assert abs(drawn[0] - drawn[1]) <= 1 or min(drawn) == min(free.count(S), free.count(R))
-    longer = dev_split(silver.reverse(), [used], count + 3, seed)
-    assert ids == longer.claims["claim_id"].to_list()[: len(ids)]
-    assert split.claims.columns == silver.columns
+    longer, _ = dev_split(silver.reverse(), [used], count + 3, seed)
+    assert ids == longer["claim_id"].to_list()[: len(ids)]
+    assert split.columns == silver.columns
 
 
 def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
@@ -337,16 +337,16 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     write_parquet(silver[:6], tmp_path / "training_claims.parquet")
     write_parquet(silver[4:10], tmp_path / "training_claims_random.parquet")
     write_parquet(silver[10:13], tmp_path / "policy_runs/tiny/held_out.parquet")
-    found = dev_claims(data, simple, 20, 42).claims
+    found, _ = dev_claims(data, simple, 20, 42)
     assert set(silver[10:]["claim_id"]) == set(found["claim_id"])
-    found = dev_claims(data, policy, 20, 42).claims
+    found, _ = dev_claims(data, policy, 20, 42)
     assert set(silver[13:]["claim_id"]) == set(found["claim_id"])
     text = '[lora]\nmethod = "trace"\nmodel = "m"\nadapter = "./policy/tiny/adapter"\n'
     text += text.replace("lora", "other").replace("policy", "elsewhere")
     entries = parse_systems_toml(text, "systems.toml", tmp_path, {})
     lora, other = with_entries([], entries, [], "systems.toml")
-    assert found.equals(dev_claims(data, lora, 20, 42).claims)
-    assert 10 == dev_claims(data, other, 20, 42).claims.height
+    assert found.equals(dev_claims(data, lora, 20, 42)[0])
+    assert 10 == dev_claims(data, other, 20, 42)[0].height
     write_parquet(silver, tmp_path / "training_claims.parquet")
     with pytest.raises(EvaluationError, match="nothing to calibrate on"):
         dev_claims(data, simple, 20, 42)

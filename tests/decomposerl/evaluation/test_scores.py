@@ -126,7 +126,7 @@ def test_every_metric_is_explained():
     confidences = ("raw", "normalised", "calibrated")
     columns = {f"confidence_{kind}": sure for kind in confidences}
     traced = pl.struct(pl.lit(None, field.dtype).alias(field.name) for field in TRACE.fields)
-    more = {"agreement": sure, "support_score": sure, "trace": traced}
+    more = {"support_score": sure, "trace": traced}
     scores = score_predictions(predictions(LABELLED, **columns, **more), LABELLED, QUICK)
     page = (ROOT / "docs/explanation/evaluation.md").read_text("utf-8")
     section = page.split("\n## Scores\n")[1].split("\n## ")[0]
@@ -148,7 +148,7 @@ def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     assert of(scores, "brier_normalised")["score"] == pytest.approx(100 * squares.mean())
     for metric in ("ece_mass_normalised", "ece_width_normalised"):
         assert 0 < of(scores, metric)["score"] < 100
-    assert not scores["metric"].str.contains("raw|calibrated|agreement|support$").any()
+    assert not scores["metric"].str.contains("raw|calibrated|support$").any()
 
 
 def test_slices_part_the_claims(scores: pl.DataFrame):

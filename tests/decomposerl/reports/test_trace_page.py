@@ -137,9 +137,9 @@ def test_numbers_that_json_has_not_are_null():
     assert ("\ud800", "<script>") == (made["reply"], made["opening"])
     nan = float("nan")
     judged = Judged((ShownReward("format", nan, "scored", nan),), cosines=(None, nan), total=nan)
-    one = item(judged=judged, confidence=confidence(nan), agreement=nan)
+    one = item(judged=judged, confidence=confidence(nan))
     made = detail_of(one)
-    assert [None] * 3 == [made["confidence"], made["agreement"], made["cycles"][1]["nearest"]]
+    assert [None, None] == [made["confidence"], made["cycles"][1]["nearest"]]
     assert (None, 0.0) == (made["rewards"][0]["value"], made["rewards"][0]["weight"])
     assert ([None], [None]) == (index(one)["total"], index(one)["confidence"])
 

@@ -34,7 +34,6 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem, Task
 from resources.evaluation.local_model import Weights, context_of
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.runner import ClaimToVerify
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
@@ -65,9 +64,8 @@ def entry(name: str, method: str, url: str = "", **fields: object) -> str:
 
 def by_entry(folder: Path, method: str, url: str, count: int = 2, **fields: Any) -> Predicted:  # noqa: ANN401 - of the entry
     """Predictions of an entry ``a``."""
-    samples = fields.pop("samples", 0)
     system = own(folder, entry("a", method, url, **fields))["a"]
-    return predicted(folder, system, count, samples=samples)
+    return predicted(folder, system, count)
 
 
 def spelled(**chances: float) -> Answer:
@@ -304,17 +302,16 @@ def test_evidence_that_is_too_long_for_a_verifier_is_no_failed_call(tmp_path: Pa
 
 
 def test_limits_are_of_what_is_asked(tmp_path: Path):
-    """A thought has room beside its verdict; samples keep their own temperature."""
+    """A thought has room beside its verdict; a trace is as warm and long as its entry says."""
     fields = {"user": PAIR, "thinking_style": "qwen", "thinking_tokens": 700}
     with FaultServer(usual=spelled(Yes=-0.1)) as served:
         for thinking in ("on", "off"):
             by_entry(tmp_path, "verifier", served.url, 1, **fields, thinking=thinking)
         assert [701, 1] == [one["max_tokens"] for one in served.asked]
-    fields = {"temperature": 0.2, "max_tokens": 99, "concurrency": 1, "samples": 2}
+    fields = {"temperature": 0.2, "max_tokens": 99, "concurrency": 1}
     with FaultServer(usual=replying(TRACE)) as served:
         by_entry(tmp_path, "trace", served.url, 1, **fields)
-        assert [0.2, 1.0, 1.0] == sorted(one["temperature"] for one in served.asked)
-        assert {99} == {one["max_tokens"] for one in served.asked}
+        assert [(0.2, 99)] == [(one["temperature"], one["max_tokens"]) for one in served.asked]
 
 
 def test_a_missing_model_folder_is_named_with_its_entry(tmp_path: Path):
@@ -494,13 +491,12 @@ def test_a_claim_that_fits_is_not_touched():
 def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
-    claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     task = Task(named, two_steps, "simple")
     caller = ScriptedCaller()
     system = OpenedSystem(task, caller, tmp_path, guard=guard)
-    seen = list(system.results(claims))
+    seen = list(system.results({"a": endless, "b": short}))
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)

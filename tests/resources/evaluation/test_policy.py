@@ -25,7 +25,6 @@ from resources.chat.client import ChatClient
 from resources.evaluation.local_model import SMALL, LocalModel, Weights, few_threads, weights_digest
 from resources.evaluation.runner import (
     ChatCaller,
-    ClaimToVerify,
     MethodCaller,
     MethodPrompts,
     Prediction,
@@ -44,14 +43,14 @@ MOST = 420
 
 
 @cache
-def fresh() -> list[ClaimToVerify]:
+def fresh(count: int = CLAIMS) -> dict[str, ClaimInput]:
     """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
-    made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
-    return [ClaimToVerify(f"c{n}", ClaimInput(one.claim, one.view)) for n, one in enumerate(made)]
+    made = islice(lessons(FRESH_SEED, VIEW), count)
+    return {f"c{n}": ClaimInput(one.claim, one.view) for n, one in enumerate(made)}
 
 
 def calls(max_tokens: int = MOST) -> list[ModelCall]:
-    cases = ({"document": one.question.evidence, "claim": one.question.claim} for one in fresh())
+    cases = ({"document": one.evidence, "claim": one.claim} for one in fresh().values())
     return [
         ModelCall("procedure", "prompt", variables, max_tokens=max_tokens) for variables in cases
     ]
@@ -101,7 +100,7 @@ def verified(
     caller: MethodCaller, folder: Path, most: int = MOST, count: int = CLAIMS
 ) -> list[Prediction]:
     procedure = policy_procedure(PolicyDecoding(VIEW, most))
-    return run_all(procedure, "policy", fresh()[:count], caller, shelf(folder))
+    return run_all(procedure, "policy", fresh(count), caller, shelf(folder))
 
 
 @pytest.fixture(scope="module")
@@ -139,13 +138,8 @@ def test_an_endpoint_gives_what_this_process_gives(here: list[Prediction], tmp_p
     assert here[0].verification.verdict == without.verification.verdict
 
 
-def test_samples_agree_or_not(tmp_path: Path):
-    """Samples differ by their seed, are the same each time, and each costs a call."""
-    asking = PolicyDecoding(VIEW, MOST, samples=2, temperature=0.7)
-    asked, one_claim = policy_procedure(asking), fresh()[1:]  # whose traces are short
-    (found,) = run_all(asked, "policy", one_claim, model(), shelf(tmp_path))
-    assert found.verification.notes["agreement"] in {0.0, 0.5, 1.0}
-    assert 3 == len(found.calls)
+def test_samples_differ_by_their_seed():
+    """Further samples of a call are other texts, and the same each time."""
     drawn = [
         ModelCall(c.operation, c.template, c.variables, max_tokens=40, temperature=1.5, sample=n)
         for c in calls()[:1]
@@ -164,9 +158,9 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
     assert {20} == {one.calls[0]["completion_tokens"] for one in found}
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
+    claims = fresh(1) | {"long": ClaimInput("Sentence number 7 is here.", evidence)}
     asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
-    found = run_all(asked, "policy", [*fresh()[:1], long], model(), shelved, most_failed=0)
+    found = run_all(asked, "policy", claims, model(), shelved, most_failed=0)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))
@@ -299,8 +293,8 @@ def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
 
 def test_a_recipe_says_how_its_policy_is_asked():
     """The view and the limits of training hold at inference; the prompt is the base's own."""
-    assert PolicyDecoding(VIEW, MOST, 0, 1.0) == decoding_of(TINY)
-    assert PolicyDecoding(None, 4_500, 5, 1.0) == decoding_of(PAPER_7B, samples=5)
+    assert PolicyDecoding(VIEW, MOST) == decoding_of(TINY)
+    assert PolicyDecoding(None, 4_500) == decoding_of(PAPER_7B)
     assert load_prompt("policy").digest != load_policy_prompt(str(CHECKPOINT)).digest
     assert load_prompt("policy") == load_policy_prompt("Qwen/Qwen2.5-7B-Instruct")
     other = MethodPrompts().hash("policy", [])

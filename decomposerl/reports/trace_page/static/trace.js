@@ -236,7 +236,6 @@ function Facts({ detail, engine }) {
   const rows = [
     ["Confidence", confidence && confidenceWords(confidence)],
     ["Its meaning", confidence?.meaning],
-    ["Agreement", detail.agreement === null ? "" : `${decimal(detail.agreement)} of samples`],
     ["Method", detail.method],
     ["Model", detail.model],
     ["Engine", engine],
