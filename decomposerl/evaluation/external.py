@@ -37,7 +37,7 @@ from decomposerl.evaluation.intervals import (
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import Unread, class_name
+from decomposerl.evaluation.metrics import Unread, class_names
 from decomposerl.evaluation.threshold import (
     Candidates,
     Several,
@@ -284,8 +284,9 @@ def _metrics(
     evidence = shared_evidence(claims["document"].to_list())
     metrics = verdict_estimates(labels, verdicts, evidence, classes, unread if two_way else "class")
     if not two_way:
-        shown = {f"recall_{name}": f"recall_{class_name(n)}" for n, name in enumerate(names)}
-        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"} | shown
+        recalls = zip(names, class_names(classes), strict=True)
+        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"}
+        shown |= {f"recall_{name}": f"recall_{called}" for name, called in recalls}
         metrics = {name.replace(" ", "_"): metrics[metric] for name, metric in shown.items()}
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)

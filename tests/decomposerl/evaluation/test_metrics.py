@@ -24,7 +24,6 @@ from decomposerl.evaluation.intervals import (
     verdict_estimates,
 )
 from decomposerl.evaluation.metrics import (
-    COUNT_METRICS,
     NONE,
     Codes,
     balanced_accuracy,
@@ -32,8 +31,6 @@ from decomposerl.evaluation.metrics import (
     brier,
     calibration_error,
     codes_of,
-    indicators,
-    outcome_table,
 )
 from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
@@ -70,6 +67,8 @@ def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[
     for kind, values in kinds.items():
         expected |= {f"{kind}_{n}": value for n, value in zip(names, values, strict=True)}
     assert expected == pytest.approx(found, nan_ok=True, abs=1e-12)
+    alone = balanced_accuracy(labels, verdicts, classes)
+    assert alone == pytest.approx(expected["balanced_accuracy"], nan_ok=True)
 
 
 @given(scored)
@@ -112,26 +111,15 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
 
 def test_what_is_not_defined_is_nan():
     """No claims of a label, no rows, no questions: NaN and never 0."""
-    one_label = outcome_table(np.array([0, 0]), np.array([0, 2]))
-    assert math.isnan(float(COUNT_METRICS["recall_refuted"](one_label)))
-    assert math.isnan(float(balanced_accuracy(one_label)))
+    one_label = np.array([0, 0]), np.array([0, 2])
+    estimates = verdict_estimates(*one_label, np.arange(2))
+    assert np.isnan(estimates["recall_refuted"][:3]).all()
+    assert math.isnan(balanced_accuracy(*one_label))
     none = np.array([])
     assert math.isnan(brier(none, none.astype(bool)))
     assert math.isnan(calibration_error(none, none.astype(bool)))
     alone = auroc(np.array([0.1]), np.array([True]), np.array([0]))
     assert np.isnan(alone[:3]).all()
-
-
-@given(verdict_rows)
-def test_tables_are_sums_of_indicators(rows: list[tuple[int, int]]):
-    """Sums of indicator rows are tables, and metrics take many tables at once."""
-    labels, verdicts = np.minimum(np.array(rows), (1, 2)).T
-    table = outcome_table(labels, verdicts)
-    assert (indicators(labels, verdicts).sum(axis=0).reshape(2, 3) == table).all()
-    both = np.stack([table, 2 * table[:, ::-1]])
-    for metric in COUNT_METRICS.values():
-        expected = [float(metric(one)) for one in both]
-        assert expected == pytest.approx(metric(both).tolist(), nan_ok=True)
 
 
 def test_an_unknown_word_is_no_verdict():
