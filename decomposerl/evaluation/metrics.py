@@ -1,22 +1,16 @@
-"""Metrics of verdicts and of confidences, all 0..1.
+"""Codes of labels and verdicts, and metrics without an interval, all 0..1.
 
-Metrics of verdicts take tables of counts, shape (..., k, k + 1): the k labels by those verdicts and
-none. The paper's k is 2, Supported and Refuted; a three-way test set has Not Enough Information,
-too, which two-way is no verdict. They give an array of shape (...), so thousands of resampled
-tables cost one call. Each is a share of claims or a mean of shares, which ``intervals`` relies on.
-A missing verdict counts as wrong. An undefined metric (a label without claims) is NaN, never 0.
+The paper's labels are two, Supported and Refuted; a three-way test set has Not Enough Information,
+too, which two-way is no verdict. An undefined metric (no rows, a label without claims) is NaN,
+never 0.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from decomposerl.schemas import LABELS
 
 SUPPORTED, REFUTED, NONE = 0, 1, 2
 """Codes; no verdict is 2 two-way, and k in general (three-way 2 is Not Enough Information)."""
@@ -27,42 +21,10 @@ Counts = NDArray[Any]
 Unread = Literal["opposite", "class", "leave-out"]
 """What a missing verdict counts as: the opposite of the claim's label, a third verdict (means stay
 over the two labels), or a claim to leave out."""
+BALANCED = "balanced_accuracy"
 AS_REFUTED = "balanced_accuracy_as_refuted"
 """The lenient reading: a missing verdict counts as Refuted."""
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
-
-
-class Share(NamedTuple):
-    """Claims in the cells ``hits`` among those in ``of``, numbered as in ``indicators``.
-
-    With ``f1`` it is 2J / (1 + J) of that share J. ``empty`` is its value where ``of`` has no
-    claim.
-    """
-
-    hits: tuple[int, ...]
-    of: tuple[int, ...]
-    f1: bool = False
-    empty: float = math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class CountMetric:
-    """A metric of verdicts: the mean of ``shares``, one or one a label."""
-
-    shares: tuple[Share, ...]
-
-    def __call__(self, table: Counts) -> Numbers:
-        """The metric of each table, shape (...)."""
-        cells = table.reshape(*table.shape[:-2], -1)
-        values = []
-        for share in self.shares:
-            hits, of = (cells[..., list(part)].sum(axis=-1) for part in (share.hits, share.of))
-            if share.f1:
-                hits, of = 2 * hits, of + hits
-            value = np.full(np.shape(of), share.empty)
-            values.append(np.divide(hits, of, out=value, where=np.asarray(of) != 0))
-        mean: Numbers = np.mean(values, axis=0)
-        return mean
 
 
 def codes_of(verdicts: Sequence[str | None], classes: int = 2) -> Codes:
@@ -75,87 +37,17 @@ def codes_of(verdicts: Sequence[str | None], classes: int = 2) -> Codes:
     return np.minimum(codes, classes)
 
 
-def indicators(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
-    """One row per claim with a single 1, shape (n, k (k + 1)): their sums are flattened tables."""
-    cells = np.zeros((len(labels), classes * (classes + 1)), dtype=np.int64)
-    cells[np.arange(len(labels)), labels * (classes + 1) + verdicts] = 1
-    return cells
+def class_names(classes: int) -> list[str]:
+    """How the names of metrics call the labels; those beyond the third are numbered."""
+    names = ["supported", "refuted", "not_enough_info"]
+    return [*names, *map(str, range(len(names), classes))][:classes]
 
 
-def outcome_table(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
-    """Counts of label by verdict, shape (k, k + 1)."""
-    cells = np.bincount(labels * (classes + 1) + verdicts, minlength=classes * (classes + 1))
-    return cells.reshape(classes, classes + 1)
-
-
-def treated(labels: Codes, verdicts: Codes, unread: Unread) -> Codes:
-    """The verdicts with missing ones as ``unread`` says; claims to leave out keep ``NONE``."""
-    if unread != "opposite":
-        return verdicts
-    return np.where(verdicts == NONE, 1 - labels, verdicts)
-
-
-def balanced_accuracy(table: Counts) -> Numbers:
-    """Mean of the labels' recalls."""
-    return count_metrics(table.shape[-2])["balanced_accuracy"](table)
-
-
-def macro_f1(table: Counts) -> Numbers:
-    """Mean of the labels' F1."""
-    return count_metrics(table.shape[-2])["macro_f1"](table)
-
-
-@lru_cache
-def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
-    """The metrics of verdicts by their names in ``SCORES``; ``balanced_accuracy`` is the paper's.
-
-    Those of more classes end with those of each further label. A precision is 0 where no claim got
-    the verdict.
-    """
-    cells = np.arange(classes * (classes + 1)).reshape(classes, -1)
-    hits = [(int(cells[label, label]),) for label in range(classes)]
-    rows = [tuple(cells[label].tolist()) for label in range(classes)]
-    columns = [tuple(cells[:, label].tolist()) for label in range(classes)]
-    recalls = [Share(hit, row) for hit, row in zip(hits, rows, strict=True)]
-    precisions = [Share(hit, column, empty=0.0) for hit, column in zip(hits, columns, strict=True)]
-    either = [tuple({*row, *column}) for row, column in zip(rows, columns, strict=True)]
-    f1s = [Share(hit, of, f1=True) for hit, of in zip(hits, either, strict=True)]
-    lenient = Share((*hits[REFUTED], rows[REFUTED][-1]), rows[REFUTED])
-    kinds = {"recall": recalls, "precision": precisions, "f1": f1s}
-    first, further = (
-        {f"{kind}_{class_name(n)}": (shares[n],) for kind, shares in kinds.items() for n in labels}
-        for labels in (range(len(LABELS)), range(len(LABELS), classes))
-    )
-    metrics = {
-        "balanced_accuracy": tuple(recalls),
-        AS_REFUTED: (recalls[SUPPORTED], lenient, *recalls[2:]),
-        **first,
-        "macro_f1": tuple(f1s),
-        "accuracy": (Share(tuple(cells.diagonal().tolist()), tuple(range(cells.size))),),
-        **further,
-    }
-    return {name: CountMetric(shares) for name, shares in metrics.items()}
-
-
-def class_name(label: int) -> str:
-    """How the names of metrics call a label; those beyond the third are numbered."""
-    names = ("supported", "refuted", "not_enough_info")
-    return names[label] if label < len(names) else str(label)
-
-
-COUNT_METRICS = count_metrics()
-"""Those of the paper's two labels."""
-
-
-def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:
-    """Chance that a positive row scores above a negative one, ties half; NaN without both."""
-    if positive.all() or not positive.any():
-        return np.nan
-    _, rank = np.unique(scores, return_inverse=True)
-    above = np.bincount(rank[positive], minlength=int(rank.max()) + 1)
-    below = np.bincount(rank[~positive], minlength=int(rank.max()) + 1)
-    wins = above * (np.cumsum(below) - below / 2)
-    return float(wins.sum() / (above.sum() * below.sum()))
+def balanced_accuracy(labels: Codes, verdicts: Codes, classes: int = 2) -> float:
+    """Mean of the labels' recalls; a missing verdict counts as wrong."""
+    right, every = (np.bincount(one, minlength=classes) for one in
+                    (labels[labels == verdicts], labels))  # fmt: skip
+    return float(np.mean(right / every)) if every.all() else math.nan
 
 
 def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import COUNT_METRICS, NONE, REFUTED, SUPPORTED, Codes, Numbers
+from decomposerl.evaluation.metrics import NONE, REFUTED, SUPPORTED, Codes, Numbers
 
 Several = Literal["max", "mean", "min"]
 ThresholdMetric = Literal["f1", "balanced_accuracy"]
@@ -71,15 +71,17 @@ def choose_threshold(
     else:
         middles = known[:-1] / 2 + known[1:] / 2  # halves first: the sum may overflow
         values = np.concatenate([[_beyond(known[0], -1.0)], middles, [_beyond(known[-1], 1.0)]])
-    tables = np.zeros((len(values), 2, 3), dtype=np.int64)
+    right, wrong = np.zeros((2, 2, len(values)))
     for label in (SUPPORTED, REFUTED):
         own = scores[labels == label]
         scored = np.sort(own[~np.isnan(own)])
         below = np.searchsorted(scored, values, "left" if inclusive else "right")
-        tables[:, label, SUPPORTED] = len(scored) - below
-        tables[:, label, REFUTED] = below
-        tables[:, label, NONE] = len(own) - len(scored)
-    metric = COUNT_METRICS["f1_supported" if by == "f1" else by](tables)
+        right[label] = below if label == REFUTED else len(scored) - below
+        wrong[label] = len(scored) - right[label]
+    counts = np.bincount(labels)[:, None]
+    recalls = right / counts
+    f1 = 2 * right[SUPPORTED] / (right[SUPPORTED] + counts[SUPPORTED] + wrong[REFUTED])
+    metric = f1 if by == "f1" else recalls.mean(axis=0)
     best = int(np.argmax(metric))
     return Threshold(float(values[best]), inclusive), float(metric[best])
 
