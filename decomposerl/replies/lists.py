@@ -18,7 +18,6 @@ stand beside them.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -185,15 +184,6 @@ def _joined(lines: Sequence[str]) -> list[str]:
     return whole
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A question or an answer, its number, empty where it has none, and its text."""
-
-    asks: bool
-    number: str
-    text: str
-
-
 def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The questions of a reply with the answers after them, in order.
 
@@ -201,10 +191,9 @@ def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     question is no pair, nor is an answer without its question.
     """
     labelled = tuple(
-        (question.text, answer.text)
-        for question, answer in pairwise(_pair_lines(text))
-        if question.asks and not answer.asks
-        if answer.number in {"", question.number}
+        (question, answer)
+        for (asks, number, question), (goes_on, same, answer) in pairwise(_pair_lines(text))
+        if asks and not goes_on and same in {"", number}
     )
     if labelled:
         return labelled
@@ -258,29 +247,29 @@ def _question(line: str) -> tuple[str, str] | None:
     return (item["number"], text) if item and text.endswith("?") else None
 
 
-def _pair_lines(text: str) -> Iterator[_Line]:
-    """The questions and answers of a reply's lines, those without text left out."""
-    label: _Line | None = None
+def _pair_lines(text: str) -> Iterator[tuple[bool, str, str]]:
+    """Of each question and answer with text: whether it asks, its number or nothing, its text."""
+    label: tuple[bool, str, str] | None = None
     for line in (part for whole in lines_of(text) for part in _LISTS["inline"].split(whole)):
-        read = _read(line)
-        if read is None and label is not None and not _LISTS["other_label"].match(line):
-            yield _Line(label.asks, label.number, line)
-        if read is not None and read.text:
+        read, other = _read(line), _LISTS["other_label"].match(line)
+        if read is None and label is not None and not other:
+            yield (*label[:2], line)
+        if read is not None and read[2]:
             yield read
-        if read is not None or not _LISTS["other_label"].match(line):
-            label = read if read is not None and not read.text else None
+        if read is not None or not other:
+            label = read if read is not None and not read[2] else None
 
 
-def _read(line: str) -> _Line | None:
+def _read(line: str) -> tuple[bool, str, str] | None:
     labelled = _LISTS["labelled"].fullmatch(line)
     if labelled is not None:
         text = labelled["text"].strip(" _*")
-        return _Line(labelled["asks"] is not None, labelled["number"] or "", text)
+        return labelled["asks"] is not None, labelled["number"] or "", text
     heading = _LISTS["heading"].fullmatch(line)
     if heading is not None:
-        return _Line(heading["asks"] is not None, heading["number"], "")
+        return heading["asks"] is not None, heading["number"], ""
     numbered = _LISTS["numbered_question"].fullmatch(line)
-    return _Line(True, "", numbered["text"]) if numbered else None
+    return (True, "", numbered["text"]) if numbered else None
 
 
 def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
