@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-_MILLION = 1_000_000
 REPEATED = 1_000
 """Added to the seed of a repeated request; nobody draws so many samples of one."""
 RESAMPLED = 0.3
 """Least temperature of a repeated request with ``resample``: at 0 a seed changes nothing."""
 Value = TypeVar("Value")
-Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 FailureReason = Literal[
     "transport",  # the connection failed or was cut, after all retries
@@ -37,7 +35,7 @@ FailureReason = Literal[
 class Message:
     """One turn of a conversation."""
 
-    role: Role
+    role: Literal["system", "user", "assistant"]
     content: str
 
 
@@ -110,17 +108,7 @@ class ChatRequest:
 
     def canonical(self, model: str, revision: str) -> str:
         """Canonical JSON of everything that decides the answer of one model revision."""
-        # Only where it is set, so that replies stored before it existed keep their keys.
-        later = {
-            name: value
-            for name in ("thinking_tokens", "documents", "template_arguments")
-            if (value := getattr(self, name)) not in {None, (), ""}
-        }
-        sampling = asdict(self.sampling)
-        # 0, 0.0 and -0.0 are one.
-        sampling |= {name: float(sampling[name]) + 0.0 for name in ("temperature", "top_p")}
-        values = {
-            **(sampling | later),
+        values = asdict(self.sampling) | {
             "model": model,
             "revision": revision,
             "messages": [[turn.role, turn.content] for turn in self.messages],
@@ -128,6 +116,12 @@ class ChatRequest:
             "thinking": self.thinking,
             "schema": self.schema,
         }
+        # 0, 0.0 and -0.0 are one.
+        values |= {name: float(values[name]) + 0.0 for name in ("temperature", "top_p")}
+        # Only where it is set, so that replies stored before it existed keep their keys.
+        for name in ("thinking_tokens", "documents", "template_arguments"):
+            if (value := getattr(self, name)) not in {None, (), ""}:
+                values[name] = value
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -185,7 +179,7 @@ class Price:
 
     def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
         """The cost of a number of tokens."""
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 class Chat(Protocol):
@@ -194,7 +188,6 @@ class Chat(Protocol):
     @property
     def engine(self) -> str:
         """Name of the client and model behind the port, for example ``chat:gpt-5-mini``."""
-        ...
 
     def complete(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
@@ -206,12 +199,9 @@ class Chat(Protocol):
         request is sent once more, as ``ChatRequest.repeated`` has it. Whichever reply parses is
         stored under the key of the request as it was given; where none does it is a failure.
         """
-        ...
 
     def recall(self, requests: Sequence[ChatRequest]) -> list[ChatReply[None] | None]:
         """The stored reply of each request, in order; None where none is stored."""
-        ...
 
     def details(self) -> Mapping[str, int | float | str]:
         """Counters by name."""
-        ...

@@ -20,13 +20,7 @@ from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
-from openai import (
-    APIConnectionError,
-    APIStatusError,
-    AsyncOpenAI,
-    DefaultAsyncHttpxClient,
-    OpenAIError,
-)
+import openai
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason
@@ -46,11 +40,11 @@ _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProto
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
 
-class CeilingReached(OpenAIError):  # noqa: N818 - the name is what happened
+class CeilingReached(openai.OpenAIError):
     """A ceiling refuses another call; the package does not retry its own errors."""
 
 
-class OneHost(DefaultAsyncHttpxClient):
+class OneHost(openai.DefaultAsyncHttpxClient):
     """The openai package's HTTP client, for one host and bounded replies.
 
     A redirect is not followed: prompt and key would go to a host that nobody configured. No cookie
@@ -74,7 +68,7 @@ class OneHost(DefaultAsyncHttpxClient):
                 if reply.is_error and len(content) > REFUSAL_BYTES:
                     break
                 if len(content) > self.most_bytes:
-                    raise OpenAIError(f"the reply has more than {self.most_bytes:,} bytes")
+                    raise openai.OpenAIError(f"the reply has more than {self.most_bytes:,} bytes")
         finally:
             await reply.aclose()
         coded = {b"content-encoding", b"content-length", b"transfer-encoding"}
@@ -92,7 +86,7 @@ def openai_client(
     *,
     wait_s: float | None = None,
     count: Callable[[Any], Awaitable[None]] | None = None,
-) -> AsyncOpenAI:
+) -> openai.AsyncOpenAI:
     """A client of the openai package, with its own ``retries`` and replies of ``most_bytes``.
 
     ``wait_s`` limits each wait for the endpoint; ``count`` sees each request before it is sent.
@@ -112,13 +106,9 @@ def openai_client(
         event_hooks={"request": [count] if count else []},
     )
     host.most_bytes = most_bytes
-    # The package requires a key, a local server does not.
-    return AsyncOpenAI(
-        api_key=value or "none",
-        base_url=url,
-        max_retries=retries,
-        timeout=wait_s,
-        http_client=host,
+    value = value or "none"  # the package requires a key, a local server does not
+    return openai.AsyncOpenAI(
+        api_key=value, base_url=url, max_retries=retries, timeout=wait_s, http_client=host
     )
 
 
@@ -126,7 +116,7 @@ def failure_from(error: Exception) -> ChatFailure:
     """What an exception of the openai package says of a request, and where a redirect leads."""
     if isinstance(error, CeilingReached):
         return ChatFailure("budget", str(error))
-    if isinstance(error, APIStatusError):
+    if isinstance(error, openai.APIStatusError):
         status, said, reply = error.status_code, error.message, error.response
         reason: FailureReason = "server_error" if reply.is_server_error else "refused"
         if reply.is_redirect:
@@ -136,7 +126,7 @@ def failure_from(error: Exception) -> ChatFailure:
             f"HTTP {status}: {said}",
             lasting=status in _LASTING or reply.is_redirect,
         )
-    if isinstance(error, APIConnectionError):
+    if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__ or error
         return ChatFailure("transport", f"{type(cause).__name__}: {cause}")
     return ChatFailure("refused", f"{type(error).__name__}: {error}")
@@ -187,17 +177,14 @@ class Sender:
             except CeilingReached as reached:
                 return failure_from(reached)
         outcome = replace(outcome, text=without_key(outcome.text, self.key))
-        if isinstance(outcome, ChatReply):
-            self._faults = 0
-            return outcome
-        detail = as_utf8(without_key(outcome.detail, self.key))[:_SHOWN]
-        failure = replace(outcome, detail=detail)
-        if failure.lasting or failure.reason in {*_OF_ENDPOINT, "timeout"}:
-            self._faults, self._fault = self._faults + 1, failure
-            self._down_until = time.monotonic() + self.cooldown_s
-        else:
-            self._faults = 0
-        return failure
+        faults, self._faults = self._faults, 0
+        if isinstance(outcome, ChatFailure):
+            detail = as_utf8(without_key(outcome.detail, self.key))
+            outcome = replace(outcome, detail=detail[:_SHOWN])
+            if outcome.lasting or outcome.reason in {*_OF_ENDPOINT, "timeout"}:
+                self._faults, self._fault = faults + 1, outcome
+                self._down_until = time.monotonic() + self.cooldown_s
+        return outcome
 
     async def close(self) -> None:
         """Close all connections."""
@@ -255,7 +242,7 @@ class Sender:
         self.counts.add(calls=1, retries=repeated)
 
     async def _outcome(
-        self, client: AsyncOpenAI, request: ChatRequest, arguments: dict[str, Any]
+        self, client: openai.AsyncOpenAI, request: ChatRequest, arguments: dict[str, Any]
     ) -> Outcome:
         """The outcome at an address, before the deadline; what it used is counted."""
         # Whatever comes of it, the endpoint may have read the prompt and charge for it.
@@ -271,13 +258,13 @@ class Sender:
             detail = f"no reply within {limit_s:g} s: raise deadline_s, or lower concurrency"
             return ChatFailure("timeout", detail)
         except Exception as error:  # noqa: BLE001 - no request raises
-            answered = not isinstance(error, OpenAIError) or isinstance(error, APIStatusError)
-            never_sent = type(error.__cause__).__name__ in _NEVER_SENT
-            if answered or never_sent or isinstance(error, CeilingReached):
+            # A refused prompt is not charged for, and one that no JSON can hold not sent.
+            unread = isinstance(error, openai.APIStatusError | CeilingReached | ValueError)
+            if unread or type(error.__cause__).__name__ in _NEVER_SENT:
                 usage = (0, 0, False)
             return failure_from(error)
         finally:
             self._running[client] -= 1
-            names = ("prompt_tokens", "completion_tokens", "estimated")
-            self.counts.add(**dict(zip(names, usage, strict=True)))
+            prompt, completion, guessed = usage
+            self.counts.add(prompt_tokens=prompt, completion_tokens=completion, estimated=guessed)
         return outcome

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -94,7 +94,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         """The store of replies, opened at the first use; None where nothing is stored.
 
         Raises:
-            ReplyStoreError: the file cannot be used.
+            EngineError: the file cannot be used.
         """
         if self._store is None and self._data is not None:
             with self._opening:
@@ -127,7 +127,7 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         """The stored reply of each request, in order; None where none is stored.
 
         Raises:
-            ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
+            ConfigError, EngineError, RuntimeError: as ``complete``.
         """
         keys, distinct = self._keyed(requests)
         replies = self._stored(distinct, None)
@@ -141,21 +141,18 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         Raises:
             ConfigError: how to switch the model's thinking off is not known, or there is no
                 endpoint, or no key.
-            ReplyStoreError: replies can be neither read nor stored; nothing more is sent.
+            EngineError: replies can be neither read nor stored; nothing more is sent.
             RuntimeError: the client was closed.
         """
         keys, distinct = self._keyed(requests)
-        if not keys:
-            return []
         outcomes: dict[str, Outcome] = dict(self._stored(distinct, parse))
         self.counts.add(asked=len(keys), shared=len(keys) - len(distinct), hits=len(outcomes))
-        left = deque(key for key in distinct if key not in outcomes)
+        left = {key: asked for key, asked in distinct.items() if key not in outcomes}
         if left:
             loop = self._connected()
             known = len(outcomes) if len(distinct) >= _LEAST_SHOWN else len(distinct)
             with bar("chat", len(distinct), "requests", known) as shown:
-                work = self._work_off(left, distinct, parse, shown)
-                outcomes |= loop.run(work, left.clear)
+                outcomes |= loop.run(self._work_off(left, parse, shown))
         ordered = [outcomes[key] for key in keys]
         if failed := [each for each in ordered if isinstance(each, ChatFailure)]:
             self._warn(failed, len(ordered))
@@ -226,18 +223,14 @@ class ChatClient(AbstractContextManager["ChatClient"]):
         return self._loop
 
     async def _work_off(
-        self, left: deque[str], requests: Keyed, parse: Parse[Any] | None, shown: Bar
+        self, left: Keyed, parse: Parse[Any] | None, shown: Bar
     ) -> dict[str, Outcome]:
-        """Process the queue of keys with as many workers as calls may be in flight.
-
-        Emptying ``left`` stops them from starting new ones.
-        """
-        outcomes: dict[str, Outcome] = {}
+        """The outcomes by key, with as many workers as calls may be in flight."""
+        outcomes, queue = dict[str, Outcome](), iter(left.items())
 
         async def work() -> None:
-            while left:
-                key = left.popleft()
-                outcomes[key] = await self._answer(key, requests[key], parse)
+            for key, request in queue:
+                outcomes[key] = await self._answer(key, request, parse)
                 shown.advance()
 
         try:

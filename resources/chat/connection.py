@@ -9,8 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from concurrent.futures import wait
+from collections.abc import Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -26,7 +25,6 @@ PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
 _LOOPBACK = re.compile(r"(.+\.)?localhost|127(\.\d+){3}|(0*:){2,7}0*1")
 _SAID = 500  # characters of a server's complaint
-_LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for
 _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
 
 
@@ -140,12 +138,8 @@ class LoopThread:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._end.wait())
 
-    def run(
-        self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None
-    ) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work.
-
-        ``wind_up`` stops it from starting anything new; what it has started gets a second to end.
 
         Raises:
             RuntimeError: the loop was closed.
@@ -158,11 +152,6 @@ class LoopThread:
             running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
-        except BaseException as error:
-            if wind_up is not None and not isinstance(error, Exception):
-                self._loop.call_soon_threadsafe(wind_up)
-                wait([running], _LAST_S)
-            raise
         finally:
             running.cancel()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import dagster as dg
 import polars as pl
@@ -10,14 +10,12 @@ from pydantic import AfterValidator, Field
 
 from decomposerl.chat import Sampling
 from decomposerl.endpoint import Endpoint, plain_urls
+from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE
 from resources.profile_defaults import ProfileDefaults
 from resources.store.chat_replies import replies_in
 from resources.store.paths import LocalPath
 from resources.store.resource import StoredResource
-
-if TYPE_CHECKING:
-    from resources.chat.client import ChatClient
 
 
 class EndpointConfig(Endpoint, dg.Config):
@@ -41,10 +39,8 @@ def open_chat(
     results_dir: str,
     closers: list[Callable[[], None]],
     **options: Any,  # noqa: ANN401 - of ``ChatClient``
-) -> "ChatClient":
+) -> ChatClient:
     """The client of an endpoint's model; ``closers`` receives what closes it."""
-    from resources.chat.client import ChatClient
-
     client = ChatClient(endpoint, Path(results_dir), **options)
     closers.append(client.close)
     return client
@@ -73,6 +69,6 @@ class PromptedResource(StoredResource):
         """As every request is sampled."""
         return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
 
-    def chat(self) -> "ChatClient":
+    def chat(self) -> ChatClient:
         """The client of the model."""
         return open_chat(self.endpoint, self.results_dir, self._closers)

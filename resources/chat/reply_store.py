@@ -22,32 +22,20 @@ from typing import Any, get_args
 
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
-from resources.store.chat_replies import (
-    COLUMNS,
-    INSERT,
-    DamagedReplyWarning,
-    digest_of,
-    is_whole,
-    mark_damaged,
-    open_replies,
-    what_to_do,
-)
+from resources.store import chat_replies
 
 REPLIES_FILE = "chat_cache.sqlite"
 _READ = "SELECT * FROM replies WHERE key IN (SELECT value FROM json_each(?))"
 # A second reply changes nothing, unless it replaces exactly the text that its writer rejected,
 # which may be NULL.
-_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in (*COLUMNS[1:], "digest"))
+_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in (*chat_replies.COLUMNS[1:], "digest"))
 _WRITE = (
-    f"{INSERT} ON CONFLICT (key) DO UPDATE SET {_CHANGED} WHERE CAST(replies.text AS BLOB) IS ?"
+    f"{chat_replies.INSERT} ON CONFLICT (key) DO UPDATE SET {_CHANGED} "
+    "WHERE CAST(replies.text AS BLOB) IS ?"
 )
-_TEXT = COLUMNS.index("text")
+_TEXT = chat_replies.COLUMNS.index("text")
 # The first fields of a reply, in their order, which is also that of the columns from ``text`` on.
-_FIELDS = attrgetter(*list(ChatReply.__dataclass_fields__)[: len(COLUMNS) - 1 - _TEXT])
-
-
-class ReplyStoreError(EngineError):
-    """The file of replies cannot be read or written; a full disk, most often."""
+_FIELDS = attrgetter(*list(ChatReply.__dataclass_fields__)[: len(chat_replies.COLUMNS) - 1 - _TEXT])
 
 
 class ReplyStore(AbstractContextManager["ReplyStore"]):
@@ -57,7 +45,7 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
         """The file and its folder are created if missing.
 
         Raises:
-            ReplyStoreError: the file is no store of replies, or cannot be opened.
+            EngineError: the file is no store of replies, or cannot be opened.
         """
         self.path = path
         """The file."""
@@ -68,11 +56,11 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
         self._reading, self._writing = threading.Lock(), threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._reader = open_replies(path)
+            self._reader = chat_replies.open_replies(path)
             self._reader.text_factory = bytes  # invalid UTF-8 then affects only its own row
-            self._writer = open_replies(path)
+            self._writer = chat_replies.open_replies(path)
         except (sqlite3.Error, OSError, EngineError) as error:
-            raise ReplyStoreError(what_to_do(path, error)) from error
+            raise EngineError(chat_replies.what_to_do(path, error)) from error
 
     def __exit__(self, *_: object) -> None:
         """Close."""
@@ -82,24 +70,24 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
         """The stored replies by key, marked ``cached``; missing keys are left out.
 
         Raises:
-            ReplyStoreError: the file cannot be read.
+            EngineError: the file cannot be read.
         """
         replies, wanted = dict[str, ChatReply[None]](), set(keys)
         try:
             with self._reading:
                 rows = self._reader.execute(_READ, [json.dumps(list(keys))]).fetchall()
         except sqlite3.Error as error:
-            raise ReplyStoreError(what_to_do(self.path, error)) from error
+            raise EngineError(chat_replies.what_to_do(self.path, error)) from error
         for row in rows:
             key = bytes(row[0]).decode("utf-8", "replace")
             if key not in wanted:  # the index led to another row
-                raise ReplyStoreError(mark_damaged(self.path))
+                raise EngineError(chat_replies.mark_damaged(self.path))
             try:
                 replies[key] = _reply(row)
             except (ValueError, TypeError, RecursionError):
                 self._damaged[key] = row[_TEXT]
                 text = f"a reply in {self.path} is damaged and asked again: {key}"
-                warnings.warn(text, DamagedReplyWarning, stacklevel=2)
+                warnings.warn(text, chat_replies.DamagedReplyWarning, stacklevel=2)
         return replies
 
     def put(
@@ -110,7 +98,7 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
         ``replaces`` is a stored text that turned out to be unusable: that one does not stay.
 
         Raises:
-            ReplyStoreError: the reply cannot be written, or the store was closed.
+            EngineError: the reply cannot be written, or the store was closed.
         """
         tokens = json.dumps([astuple(token) for token in reply.tokens]) if reply.tokens else None
         origin = (key, self._model, self._revision, template.name, template.digest)
@@ -118,11 +106,13 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
         rejected = self._damaged.get(key) if replaces is None else replaces.encode()
         with self._writing:
             if self._closed:
-                raise ReplyStoreError(f"{self.path} was closed")
+                raise EngineError(f"{self.path} was closed")
             try:
-                written = self._writer.execute(_WRITE, (*row, digest_of(row), rejected))
+                written = self._writer.execute(
+                    _WRITE, (*row, chat_replies.digest_of(row), rejected)
+                )
             except sqlite3.Error as error:
-                raise ReplyStoreError(what_to_do(self.path, error)) from error
+                raise EngineError(chat_replies.what_to_do(self.path, error)) from error
             return written.rowcount > 0
 
     def close(self) -> None:
@@ -144,7 +134,7 @@ def _reply(stored: Sequence[Any]) -> ChatReply[None]:
         value.decode() if isinstance(value, bytes) else value for value in stored
     )
     *fields, listed, _ = row[_TEXT:]
-    if not is_whole(row) or fields[1] not in get_args(FinishReason):
+    if not chat_replies.is_whole(row) or fields[1] not in get_args(FinishReason):
         raise ValueError(f"damaged, or of an unknown finish reason {fields[1]!r}")
     tokens = tuple(
         Token(text, float(logprob), tuple((other, float(number)) for other, number in others))

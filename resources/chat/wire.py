@@ -80,12 +80,6 @@ def as_sent(request: ChatRequest, endpoint: Endpoint) -> ChatRequest:
     return replace(request, **changes)
 
 
-def names_the_model(endpoint: Endpoint, sent_as: str, reported: str) -> bool:
-    """Whether a reply that reports this model name comes from the requested model."""
-    own = re.fullmatch(re.escape(endpoint.model) + _SNAPSHOT, reported)
-    return own is not None or reported in (*endpoint.served_as, sent_as)
-
-
 def arguments_of(request: ChatRequest, endpoint: Endpoint, sent_as: str) -> dict[str, Any]:
     """Arguments of ``create`` for a request that went through ``as_sent``.
 
@@ -150,8 +144,9 @@ def read_reply(
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     # A request for one token with its log probabilities ends at its budget on purpose.
     one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
+    own = re.fullmatch(re.escape(endpoint.model) + _SNAPSHOT, model)
     outcome: Outcome
-    if not names_the_model(endpoint, sent_as, model):
+    if own is None and model not in (*endpoint.served_as, sent_as):
         detail = (
             f"asked for {sent_as!r}, the endpoint serves {model!r}: name it so, or, if they are "
             f"the same model, add served_as = [{json.dumps(model)}]"
@@ -197,12 +192,8 @@ def request_key(request: ChatRequest, model: str, revision: str) -> str:
 
 
 def as_utf8(text: str | None) -> str:
-    """The text with lone surrogates, which JSON allows and UTF-8 does not, as question marks.
-
-    Raises:
-        AttributeError: it is no text, as may be where an endpoint's JSON should have one.
-    """
-    text = text or ""
+    """The text with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
+    text = text or ""  # what is no text has no ``isascii``: an AttributeError
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -44,11 +44,9 @@ _RULES = {
 }
 _LEAST: Mapping[str, float] = _WORDS["least"]
 _FRAME = frozenset(map(stem, word_set(_WORDS["FRAME"])))
-_MOST_PARTS, _MOST_COMPARED = 1_000, 10_000_000  # of an answer; times sentences of the document
-_MOST_CHECKS = 100  # a longer text is no claim, and no answers suffice for it
+_MOST: Mapping[str, int] = _WORDS["most"]
 _CANDIDATES = 8  # sentences with most words in common that are also compared loosely
 _ROOT, _LONGER = 4, 4  # letters that two forms of a word share at least, one has more at most
-_FEW = 3  # words before an order that say nothing by themselves, at most
 Stems = frozenset[str]
 _NONE: Stems = frozenset()
 
@@ -84,7 +82,7 @@ def clean(text: str) -> CleanText:
         order = _RULES["orders"].search(sentence)
         words = (sentence[: order.start()] if order else sentence).split()
         orders = orders or order is not None
-        if order and (len(words) <= _FEW or words[-1].lower().strip(",;:") in STOP_WORDS):
+        if order and (len(words) <= _MOST["few"] or words[-1].lower().strip(",;:") in STOP_WORDS):
             words = []  # what only leads up to an order goes, too ("unless you …")
         if any(map(str.isalnum, "".join(words))):
             kept.append(" ".join(words))
@@ -248,7 +246,8 @@ def correct(document: str, question: str, answer: str) -> bool:
     source, asked = read_document(document), read(clean(question).text)
     pieces = (part for each in split_sentences(rest) for part in _RULES["part"].split(each))
     parts = _statements(_RULES["contrast"].sub("", part) for part in pieces)
-    if len(parts) > _MOST_PARTS or len(parts) * len(source.sentences) > _MOST_COMPARED:
+    compared = len(parts) * len(source.sentences)
+    if len(parts) > _MOST["parts"] or compared > _MOST["compared"]:
         return False
     if lead:  # the document has to agree with a yes, or a no, to what is asked
         window = source.window(asked, 2)
@@ -294,7 +293,7 @@ def verdict(claim: str, answers: Sequence[str]) -> Verdict:
     """The verdict that the answers support, whatever their order."""
     checks = _checks_in(claim)
     known = [answer for answer in map(_read_answer, answers) if answer is not None]
-    if not known or not 0 < len(checks) <= _MOST_CHECKS:
+    if not known or not 0 < len(checks) <= _MOST["checks"]:
         return "NotEnoughInfo"
     content = _NONE.union(*(statement.content for statement, _ in checks))
     confirmed = content & _NONE.union(*(_stems(answer, denied=False) for answer in known))

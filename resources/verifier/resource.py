@@ -127,14 +127,9 @@ class VerifierResource(ServerFields, MappedResource):
             running = tuple(f"{url.removesuffix('/v1')}/v1" for url in model.base_url)
             return running or (shared.url(server()),), key
 
+        options = {"find_revision": revision, "find_access": access}
         return HostedVerifier(
-            open_chat(
-                model,
-                self.results_dir,
-                self._closers,
-                find_revision=revision,
-                find_access=access,
-            ),
+            open_chat(model, self.results_dir, self._closers, **options),
             claim_split=claim_split_of(model.model, self.claim_split),
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),

@@ -256,7 +256,7 @@ def test_one_module_reads_the_environment():
             if isinstance(node, ast.Attribute | ast.alias)
         } & {"environ", "environb", "getenv", "getenvb"}
 
-    readers = {"dagster_project/environment.py", "resources/chat/endpoint.py"}
+    readers = {"dagster_project/environment.py", "resources/chat/connection.py"}
     assert readers == breaches(MODULES, reads).keys()
 
 
