@@ -80,39 +80,29 @@ def reward_agreement(rewards: pl.DataFrame) -> list[Measured]:
     same, shift = pl.col("row") == pl.col("row_2"), pl.col("student") - pl.col("teacher")
     first = (pl.col("teacher") - pl.col("teacher_2")).round(9).sign()
     second = (pl.col("student") - pl.col("student_2")).round(9).sign()
-    reversals, ties, splits = (
-        first * second < 0,
-        (first != 0) & (second == 0),
-        (first == 0) & (second != 0),
-    )
+    reversed_, tied, split = first * second < 0, (first != 0) & (second == 0), first == 0
+    split &= second != 0
+    sides = {
+        "mean_shift": (shift.filter(same).sum(), same.sum()),
+        "mean_distance": (shift.filter(same).abs().sum(), same.sum()),
+        "reversed_pairs": (reversed_.sum(), (first != 0).sum()),
+        "tied_pairs": (tied.sum(), (first != 0).sum()),
+        "split_pairs": (split.sum(), ((first == 0) & ~same).sum()),
+        "reordered_groups": ((reversed_ | tied | split).any(), pl.lit(value=True)),
+    }
     sums = (
         pairs.filter(pl.col("row") <= pl.col("row_2"))
         .group_by("group", maintain_order=True)
-        .agg(
-            groups=pl.lit(1),
-            rows=same.sum(),
-            shift=shift.filter(same).sum(),
-            distance=shift.filter(same).abs().sum(),
-            ordered=(first != 0).sum(),
-            unordered=((first == 0) & ~same).sum(),
-            reversed=reversals.sum(),
-            tied=ties.sum(),
-            split=splits.sum(),
-            reordered=(reversals | ties | splits).any().cast(pl.Int64),
-        )
-    )
-    of = {name: sums[name].to_numpy().astype(np.float64) for name in sums.columns[1:]}
+        .agg(**{name: pl.concat_list(side.cast(pl.Float64) for side in both)
+                for name, both in sides.items()})
+    )  # fmt: skip
     groups = np.arange(sums.height)
     spearman = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
-    estimates = {
-        "rank_correlation": Estimate(math.nan if spearman is None else spearman),
-        "mean_shift": ratio(of["shift"], of["rows"], groups),
-        "mean_distance": ratio(of["distance"], of["rows"], groups),
-        "reversed_pairs": share(of["reversed"], of["ordered"], groups),
-        "tied_pairs": share(of["tied"], of["ordered"], groups),
-        "split_pairs": share(of["split"], of["unordered"], groups),
-        "reordered_groups": share(of["reordered"], of["groups"], groups),
-    }
+    estimates = {"rank_correlation": Estimate(math.nan if spearman is None else spearman)}
+    for name in sides:
+        above, below = np.array(sums[name].to_list()).T
+        estimate = ratio if name.startswith("mean") else share
+        estimates[name] = estimate(above, below, groups)
     return [*_measured(estimates)]
 
 

@@ -55,27 +55,19 @@ def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:
     return float(np.mean((chances - happened) ** 2)) if len(chances) else np.nan
 
 
-def bin_numbers(chances: Numbers, kind: Literal["mass", "width"], bins: int = BINS) -> Codes:
-    """The bin of each probability, 0..bins - 1.
+def bin_numbers(chances: Numbers, bins: int = BINS) -> Codes:
+    """The bin of each probability, 0..bins - 1: bins of equal size, as far as ties allow.
 
-    ``mass``: bins of equal size, as far as ties allow; equal probabilities share the bin of the
-    first of them. ``width``: equal parts of 0..1, upper ends included.
+    Equal probabilities share the bin of the first of them.
     """
-    if kind == "width":
-        return np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], chances)
     ranks = np.searchsorted(np.sort(chances), chances)
     numbers: Codes = ranks * bins // max(len(chances), 1)
     return numbers
 
 
-def calibration_error(
-    chances: Numbers,
-    happened: NDArray[np.bool_],
-    kind: Literal["mass", "width"] = "mass",
-    bins: int = BINS,
-) -> float:
+def calibration_error(chances: Numbers, happened: NDArray[np.bool_]) -> float:
     """Expected calibration error: |mean probability - share that happened| by bin, row-weighted."""
     if not len(chances):
         return np.nan
-    gaps = np.bincount(bin_numbers(chances, kind, bins), weights=chances - happened)
+    gaps = np.bincount(bin_numbers(chances), weights=chances - happened)
     return float(np.abs(gaps).sum() / len(chances))

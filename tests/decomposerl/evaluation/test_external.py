@@ -18,7 +18,6 @@ from sklearn import metrics as reference
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import Spellings, normal
 from decomposerl.evaluation.external import CLAIMS, Cut, score_claims
-from decomposerl.evaluation.intervals import shared_evidence, verdict_estimates
 from decomposerl.evaluation.metrics import Unread, codes_of
 from decomposerl.evaluation.threshold import (
     Candidates,
@@ -209,12 +208,6 @@ def test_intervals_are_of_the_treated_verdicts(pairs: Pairs, documents: list[str
             plain = score_claims(claims_of(treated, own), unread="class")
             names = ["metric", "score", "low", "high"]
             assert_frame_equal(frame.filter(shared)[names], plain.filter(shared)[names])
-    labels, codes = (codes_of(side) for side in zip(*pairs, strict=True))
-    evidence = shared_evidence(documents[: len(pairs)])
-    estimates = verdict_estimates(labels, codes, evidence, unread="class")
-    for row in score_claims(claims_of(pairs, documents), unread="class").iter_rows(named=True):
-        percent = [0 if np.isnan(bound) else 100 * bound for bound in estimates[row["metric"]][1:3]]
-        assert [row["low"] or 0, row["high"] or 0] == pytest.approx(percent)
 
 
 rows_of_classes = st.lists(
