@@ -19,11 +19,11 @@ from pydantic import Field
 from decomposerl.claims.source import Benchmark
 from decomposerl.evaluation import leaderboard as boards
 from decomposerl.evaluation.calibration import fit_on_predictions, refuse_without_confidence
-from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
+from decomposerl.evaluation.comparison import compare_systems
 from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
-from decomposerl.evaluation.scores import ScoreSettings, score_predictions
+from decomposerl.evaluation.scores import score_predictions
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports import leaderboard_report as board_pages
 from decomposerl.reports import system_report as pages
@@ -82,12 +82,12 @@ class CalibrationConfig(_RunConfig):
     seed: int = Field(default=42, description="seed of the dev split's draw")
 
 
-class ScoreConfig(ScoreSettings, dg.Config):
-    """``ScoreSettings`` as Dagster configuration."""
+class ComparisonConfig(dg.Config):
+    """Which systems are compared."""
 
-
-class ComparisonConfig(ComparisonSettings, dg.Config):
-    """``ComparisonSettings`` as Dagster configuration."""
+    against: list[str] = Field(
+        default=[], description="systems to compare every other one with; empty: all pairs"
+    )
 
 
 def evaluation_assets(
@@ -207,20 +207,19 @@ def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
         [f"predictions/{name}", f"benchmark/{name}"],
         "Every metric of a system's predictions, with intervals, overall and by slice.",
         partitions_def=parts,
+        config_schema={},
     )
-    def scores(
-        context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
-    ) -> _Output:
+    def scores(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         key = f"predictions/{name}/{context.partition_key}"
         predictions, run = read_required(data_folder, key), data_folder.run(key)
         status, entry = run["status"], run.get("entry") or ""  # an earlier run may lack it
-        stage = StageRecorder(context, config, part=context.partition_key, entry=entry)
+        stage = StageRecorder(context, part=context.partition_key, entry=entry)
         claims = evaluation_subset(read_required(data_folder, f"benchmark/{name}")).claims
         classes = classes_of(claims["label"])
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
         doubtful = read_doubtful(data_folder, name)
-        frame = score_predictions(predictions, claims, config, doubtful, classes)
+        frame = score_predictions(predictions, claims, doubtful, classes)
         page = {
             **pages.score_facts(frame),
             "scores": dg.MetadataValue.md(pages.scores_markdown(frame)),
@@ -271,9 +270,8 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         frame = compare_systems(
             {name: data_folder.read(f"benchmark/{name}") for name in on_disk},
             current_predictions(data_folder, runs),
-            config,
+            config.against,
             {cell for cell, status in runs.items() if status == LIMITED},
-            {name: read_doubtful(data_folder, name) for name in names},
         )
         shown = folded(board_pages.comparison_markdown(frame))
         return stage.table(frame, {"comparison": shown})

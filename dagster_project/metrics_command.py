@@ -69,7 +69,7 @@ def metrics(  # noqa: PLR0913 - each is one option
         list[str] | None, Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable.")
     ] = None,
     document: Annotated[
-        str, Option(help="Column of LABELS: its claims are resampled together.")
+        str, Option(help="Column of LABELS: its claims count together.")
     ] = "",
     unread: Unread = "opposite",
     missing: Annotated[
