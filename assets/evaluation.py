@@ -36,13 +36,13 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
+    board_page,
     current_predictions,
     current_scores,
     read_doubtful,
     read_required,
     run_statuses,
     subset_status,
-    with_sample_note,
 )
 from resources.evaluation.trained_policy import SILVER, dev_claims, leaks, policy_facts
 from resources.store.parquet import DataFolder, StageOutput
@@ -242,11 +242,10 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = current_scores(data_folder, runs)
         whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
         board = boards.leaderboard(whole, systems, list(names), runs)
-        text = board_pages.leaderboard_page(board, names, markdown=True)
         metadata = {
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(with_sample_note(text, data_folder, board, names)),
+            "leaderboard": folded(board_page(data_folder, board, names, markdown=True)),
         }
         return stage.table(board, metadata)
 
@@ -319,19 +318,19 @@ def _label_balance(name: str) -> dg.AssetChecksDefinition:
         """The test set has the published number of claims and share of Supported (a warning)."""
         labels = evaluation_subset(data_folder.read(f"benchmark/{name}")).claims["label"]
         rows, supported = len(labels), int((labels == "Supported").sum())
-        share = None if published.supported is None else published.supported / published.rows
-        near = share is None or abs(supported / max(rows, 1) - share) <= SHARE_TOLERANCE
+        of, share = published["rows"], published.get("supported", 0) / published["rows"]
+        near = not share or abs(supported / max(rows, 1) - share) <= SHARE_TOLERANCE
         compared = rows > 0 and bool(corpora.root)  # the bundled sample is not published
         return dg.AssetCheckResult(
-            passed=not compared or (near and rows == published.rows),
+            passed=not compared or (near and rows == of),
             severity=_WARN,
             metadata={
                 "claims": rows,
                 "supported": supported,
                 "compared": compared,
-                "published claims": published.rows,
-                "published supported": published.supported or "not known",
-                "source": published.source,
+                "published claims": of,
+                "published supported": published.get("supported", "not known"),
+                "source": published["source"],
             },
         )
 

@@ -28,11 +28,8 @@ from dagster_project.terminal import (
 from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dagster_project.named_graph import NamedGraph
     from decomposerl.evaluation.systems import System
-    from resources.store.parquet import DataFolder
 
 _TABLE = "predictions/"
 DataOption = Annotated[
@@ -91,10 +88,11 @@ def evaluate(  # noqa: PLR0913 - each is one option
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
-        from resources.evaluation.results_folder import read_leaderboard
+        from resources.evaluation.results_folder import board_page, read_leaderboard
 
         board = read_leaderboard(graph.folder.path)
-        _print_board(graph.folder, board.filter(board["system"].is_in(done)))
+        shown = board.filter(board["system"].is_in(done))
+        print_text(board_page(graph.folder, shown, titles_for(graph.settings)))
     if done != keys:
         raise typer.Exit(1)
 
@@ -173,7 +171,7 @@ def leaderboard(
 ) -> None:
     """Show the scores in the layout of the paper's tables, next to the paper's figures."""
     from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from resources.evaluation.results_folder import read_leaderboard
+    from resources.evaluation.results_folder import board_page, read_leaderboard
     from resources.store.parquet import DataFolder
 
     folder = read_settings(data=data).paths.data
@@ -182,17 +180,9 @@ def leaderboard(
         rows = wide_leaderboard(board)
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
         return
+    stored, titles = DataFolder(base_dir=str(folder)), titles_for(read_settings())
     markdown = output is Format.MARKDOWN
-    layout = {"markdown": markdown, "everything": everything, "width": None if markdown else 100}
-    _print_board(DataFolder(base_dir=str(folder)), board, **layout)
-
-
-def _print_board(folder: "DataFolder", board: "pl.DataFrame", **layout: Any) -> None:  # noqa: ANN401 - of the page
-    from decomposerl.reports.leaderboard_report import leaderboard_page
-    from resources.evaluation.results_folder import with_sample_note
-
-    titles = titles_for(read_settings())
-    print_text(with_sample_note(leaderboard_page(board, titles, **layout), folder, board, titles))
+    print_text(board_page(stored, board, titles, markdown=markdown, everything=everything))
 
 
 def existing_data_folder(data: Path | None) -> Path:

@@ -106,7 +106,7 @@ def metrics(  # noqa: PLR0913 - each is one option
 
 def _rows(predictions: Path, labels: Path) -> tuple[Sequence["Record"], Sequence["Record"]]:
     """The rows of both files, the same list where they are one."""
-    from resources.evaluation.result_files import read_result_rows
+    from resources.evaluation.results_folder import read_result_rows
 
     rows = read_result_rows(predictions)
     return rows, rows if predictions == labels else read_result_rows(labels)

@@ -139,6 +139,7 @@ def test_what_was_left_out_and_asked_is_shown(data: Path):
     assert (1, 1, CLAIMS) == tuple(shown[name] for name in left)
     asked = ("status", "engine calls", "engine results reused")
     assert ("ok", CLAIMS, 0) == tuple(shown[name] for name in asked)
+    assert 1 == shown["calls a claim"]
     assert "verdicts" == next(name for name in shown if not name.startswith("dagster/"))
     assert {"balanced_accuracy", "parse_rate"} <= set(metadata(result, "scores__fever"))
     assert [True] == [check.passed for check in result.get_asset_check_evaluations()]

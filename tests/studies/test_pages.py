@@ -52,7 +52,7 @@ def test_every_study_and_recipe_of_the_paper_is_on_the_page_of_studies():
     lines = [line for line in HOW_TO.splitlines() if line.startswith("| ")]
     for study in STUDIES:
         assert any(f"`study/{study.name}`" in line for line in lines), study.name
-    assert {row.study for row in ABLATIONS} <= {study.name for study in STUDIES}
+    assert {row.table for row in ABLATIONS} <= {study.name for study in STUDIES}
 
 
 def test_every_command_of_the_page_on_learning_is_accepted():

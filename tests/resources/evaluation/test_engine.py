@@ -440,7 +440,7 @@ def test_the_leaderboard_counts_them(server: Server, tmp_path: Path):
     named = {"fever": len(LONG), "mean_in_domain": len(LONG), "wice": 0}
     assert named == {name: counted[name] for name in named}
     text = " ".join(leaderboard_page(board, {"fever": "FEVER"}).split())
-    assert f"{OPEN} on FEVER {len(LONG)}." in text
+    assert f"{OPEN} on FEVER ({len(LONG)})." in text
 
 
 def test_drop_is_by_words_and_for_every_system(tmp_path: Path):
