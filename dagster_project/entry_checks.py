@@ -12,7 +12,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.extras import install_command
 from decomposerl.reports.readiness import ReadinessCheck
-from resources.evaluation.model import adapter_folder
+from resources.hub.adapters import adapter_folder
 from resources.hub.locks import MAIN
 from resources.preflight import probes, servers
 from resources.vllm.process import program_of
@@ -23,8 +23,7 @@ def entry_checks(
     settings: Settings,
 ) -> Iterator[ReadinessCheck]:
     """Every entry's checks in the order of the file, named by the entry."""
-    every = (one for entry in entries for one in (entry, entry.decomposer) if one is not None)
-    for entry in every:
+    for entry in entries:
         for check in _checks(entry, settings):
             state = "note" if check.state == "missing" else check.state
             yield replace(check, what=f"[{entry.name}] {check.what}", state=state)

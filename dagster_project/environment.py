@@ -277,12 +277,12 @@ def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ..
 
 def systems_for(settings: Settings) -> "tuple[System, ...]":
     """The systems of the catalogue, then the user's own, whose names must be others."""
-    from decomposerl.baselines.catalogue import ENTRY_METHODS, SYSTEM_METHODS
-    from decomposerl.evaluation.systems import systems, with_entries
+    from decomposerl.baselines.catalogue import SYSTEM_METHODS
+    from decomposerl.evaluation.systems import systems
     from decomposerl.training.experiments import EXPERIMENTS
 
-    known, where = systems(SYSTEM_METHODS, [one.name for one in EXPERIMENTS]), settings.paths
-    return with_entries(known, entries_for(settings), ENTRY_METHODS, str(where.systems_file))
+    names, where = [one.name for one in EXPERIMENTS], str(settings.paths.systems_file)
+    return systems(SYSTEM_METHODS, names, entries_for(settings), where)
 
 
 def titles_for(settings: Settings) -> dict[str, str]:

@@ -68,9 +68,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     where: Annotated[
         list[str] | None, Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable.")
     ] = None,
-    document: Annotated[
-        str, Option(help="Column of LABELS: its claims count together.")
-    ] = "",
+    document: Annotated[str, Option(help="Column of LABELS: its claims count together.")] = "",
     unread: Unread = "opposite",
     missing: Annotated[
         Literal["error", "wrong", "skip"], Option(help="How rows without a partner count.")

@@ -94,7 +94,7 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
             calibration = opened.calibration()
         except EvaluationError as error:
             warnings = (*warnings, f"not calibrated: {error}")
-        prompt_hash = opened.task.prompt_hash(opened.caller)
+        prompt_hash = opened.prompt_hash
         about = Verifying(chosen.key, opened.engine, prompt_hash, calibration, warnings)
         yield ClaimVerifier(opened, about)
 

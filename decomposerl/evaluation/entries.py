@@ -36,7 +36,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 from decomposerl.settings import mistakes
 
-TRACE, VERIFIER, QUESTIONS = "trace", "verifier", "questions"
+TRACE, VERIFIER = "trace", "verifier"
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages, as they were published."""
@@ -102,18 +102,15 @@ class SystemEntry(Endpoint):
     supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
-    decomposer: "SystemEntry | None" = None
 
     _digest: str = PrivateAttr("")
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401, ARG002 - pydantic's
         """Take the digest before paths are made absolute: a folder may move with its file."""
-        unused = {"decomposer", *_TABLE["no_result"]} | ({"base_url"} if self.revision else set())
+        unused = set(_TABLE["no_result"]) | ({"base_url"} if self.revision else set())
         if self.claim_split == "whole":  # the engine's name has it
             unused |= {"claim_split"}
         fields = self.model_dump(mode="json", exclude=unused, exclude_defaults=True)
-        if self.decomposer is not None:
-            fields["decomposer"] = self.decomposer.digest
         written = json.dumps(fields, sort_keys=True)
         self._digest = hashlib.sha256(written.encode()).hexdigest()[:12]
 
@@ -156,7 +153,7 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
     """What cannot be true of it, by the message."""
     runs, of_hub = entry.runs or entry.place, bool(entry.adapter) and not is_path(entry.adapter)
-    asks, verifies = entry.method == QUESTIONS, entry.method == VERIFIER
+    verifies = entry.method == VERIFIER
     where = "in this process" if entry.form == "classifier" else "on a server"
     words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
     known = {
@@ -166,9 +163,6 @@ def _contradictions(entry: SystemEntry) -> Iterator[str]:
         "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ or "
         "../)": of_hub and not entry.adapter_revision,
         "adapter: is missing": entry.adapter_revision and not entry.adapter,
-        "runs: a decomposer is at an endpoint or in_process": asks and entry.place == "server",
-        "user: its one placeholder must be {claim}": asks
-        and placeholders_of(entry.user) - {"claim"},
         "dollars: a ceiling needs prompt_price and completion_price": entry.dollars
         and not entry.price,
         f"form: '{entry.form}' runs {where}": verifies
@@ -249,10 +243,6 @@ def _entry(name: str, table: object) -> SystemEntry:
         )
     if "name" in table:
         raise ConfigError(f"[{name}] name: the name is the line [{name}]")
-    if isinstance(own := table.get("decomposer"), dict):
-        # The same fields, but for its method: it writes questions and nothing else.
-        own = {"name": f"{name}.decomposer", "method": QUESTIONS, **own}
-        table = table | {"decomposer": own}
     return SystemEntry(name=name, **table)
 
 
@@ -287,6 +277,4 @@ def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
     }
     if entry.prompts:
         paths["prompts"] = str(folder / entry.prompts)
-    if entry.decomposer is not None:
-        paths["decomposer"] = _located(entry.decomposer, folder)
     return entry.model_copy(update=paths)

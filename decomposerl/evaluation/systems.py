@@ -12,12 +12,14 @@ overwrites another's::
 The profile decides which engine serves a model.
 """
 
-from collections import Counter
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import Literal
 
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
@@ -42,13 +44,14 @@ class Model:
     """A model that answers.
 
     ``requested`` is its name in requests, empty where it has none; for a verifier the name of its
-    engine. ``key`` of a policy is the name of its run.
+    engine. ``key`` of a policy is the name of its run. ``context`` is in tokens, 0 if not known.
     """
 
     key: str
     title: str
     port: SystemPort
     requested: str = ""
+    context: int = 0
 
     @property
     def recipe(self) -> str:
@@ -62,25 +65,10 @@ class Model:
         return f"seed {number}" if number else ""
 
 
-CHAT_MODELS: tuple[Model, ...] = (
-    Model("rules", "rules", "rules"),
-    Model("qwen2.5-3b", "Qwen2.5-3B-Instruct", "open", "Qwen/Qwen2.5-3B-Instruct"),
-    Model("qwen2.5-7b", "Qwen2.5-7B-Instruct", "open", "Qwen/Qwen2.5-7B-Instruct"),
-    Model("qwen2.5-14b", "Qwen2.5-14B-Instruct", "open", "Qwen/Qwen2.5-14B-Instruct"),
-    Model("qwen2.5-32b", "Qwen2.5-32B-Instruct", "open", "Qwen/Qwen2.5-32B-Instruct"),
-    Model("gpt-4.1-mini", "GPT-4.1-mini", "openai", "gpt-4.1-mini"),
-    Model("endpoint", "your own model", "endpoint"),
-)
-VERIFIERS: tuple[Model, ...] = (
-    Model("lexical", "lexical verifier", "verifier", "embedded"),
-    Model("flan-t5-large", "MiniCheck-Flan-T5-Large", "verifier", "minicheck_local"),
-    Model("7b", "Bespoke-MiniCheck-7B", "verifier", "minicheck_hosted"),
-)
-
-
-CONTEXTS = dict.fromkeys((one.requested for one in CHAT_MODELS if one.port == "open"), 32_768) | {
-    "gpt-4.1-mini": 1_047_576
-}
+_TABLE = tomllib.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
+CHAT_MODELS = tuple(Model(**row) for row in _TABLE["chat"])
+VERIFIERS = tuple(Model(**row) for row in _TABLE["verifiers"])
+CONTEXTS = {model.requested: model.context for model in CHAT_MODELS}
 """Tokens of prompt and reply together that a model reads, by its name in requests."""
 
 
@@ -119,10 +107,16 @@ class System:
         return f"{self.title} @ {self.model.title}"
 
 
-def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System, ...]:
+def systems(
+    methods: Iterable[Method],
+    policies: Iterable[str],
+    entries: Iterable[SystemEntry] = (),
+    where: str = "systems.toml",
+) -> tuple[System, ...]:
     """Each method with each model that can serve it, then the policies, in the order given.
 
-    ``policies`` are names of training runs: recipe, or recipe and seed. Keys are distinct.
+    ``policies`` are names of training runs: recipe, or recipe and seed. Last are the ``entries`` of
+    the file ``where``.
 
     Raises:
         ConfigError: two systems have the same key.
@@ -136,42 +130,29 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
     for name in policies:
         model = Model(name, name.replace(SEED_MARK, ", seed "), "policy")
         every.append(System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL))
-    counts = Counter(one.key for one in every)
-    if twice := sorted(key for key, count in counts.items() if count > 1):
-        raise ConfigError(f"two systems are named {twice[0]}")
+    named = {method.name: method.title for method in ENTRY_METHODS}
+    for entry in entries:
+        method_of = {
+            TRACE: (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL),
+            VERIFIER: (VERIFIER, "Verifier", "faithful"),
+        }
+        asked = method_of.get(entry.method) or (entry.method, named[entry.method], entry.protocol)
+        model = Model(entry.name, entry.model, "entry", entry.model)
+        every.append(System(asked[0], asked[1], model, asked[2], entry))
+    keys = set[str]()
+    for system in every:
+        if system.key in keys:
+            raise ConfigError(f"{where}: [{system.key}]: another system has this name")
+        keys.add(system.key)
     return tuple(every)
 
 
 def _protocols(method: Method) -> list[Protocol]:
     """The first protocol of each procedure; a verifier has one protocol, ``faithful``."""
-    if method.engine == "verifier":
-        return ["faithful"]
     first: dict[Procedure, Protocol] = {}
     for protocol, procedure in method.procedures.items():
         first.setdefault(procedure, protocol)
-    return list(first.values())
-
-
-def with_entries(
-    known: Sequence[System], entries: Iterable[SystemEntry], methods: Iterable[Method], where: str
-) -> tuple[System, ...]:
-    """The systems, then one for each entry of the file ``where``.
-
-    Raises:
-        ConfigError: an entry has the key of another system.
-    """
-    titles = {method.name: method.title for method in methods}
-    taken, every = {one.key for one in known}, list(known)
-    for entry in entries:
-        if entry.name in taken:
-            raise ConfigError(f"{where}: [{entry.name}]: another system has this name")
-        method, title, protocol = {
-            TRACE: (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL),
-            VERIFIER: (VERIFIER, "Verifier", "faithful"),
-        }.get(entry.method) or (entry.method, titles[entry.method], entry.protocol)
-        model = Model(entry.name, entry.model, "entry", entry.model)
-        every.append(System(method, title, model, protocol, entry))
-    return tuple(every)
+    return list(first.values()) or ["faithful"]
 
 
 def system_named(key: str, known: Sequence[System]) -> System:
@@ -180,15 +161,15 @@ def system_named(key: str, known: Sequence[System]) -> System:
     Raises:
         ConfigError: there is none; the message names the systems with the key's method.
     """
-    by_key = {one.key: one for one in known}
+    by_key = {system.key: system for system in known}
     if key in by_key:
         return by_key[key]
-    near = get_close_matches(key, [one.key for one in known if one.entry is not None], 3)
-    if near:
+    own = [system.key for system in known if system.entry is not None]
+    if near := get_close_matches(key, own, 3):
         raise ConfigError(f"there is no system '{key}'; systems.toml has {', '.join(near)}")
     method = key.partition("-")[0]
     of_method = [one.key for one in known if one.method == method and not one.model.seed]
-    names = of_method or sorted({one.method for one in known})
-    seeds = method == POLICY_METHOD and any(one.model.seed for one in known)
+    names = of_method or sorted({system.method for system in known})
+    seeds = method == POLICY_METHOD and any(system.model.seed for system in known)
     more = ", and each with a further seed" * seeds
     raise ConfigError(f"there is no system '{key}'; there are {', '.join(names)}{more}")

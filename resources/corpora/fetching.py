@@ -29,7 +29,7 @@ from resources.corpora.archives import DAMAGE, archive_members
 from resources.corpora.folder import FolderCorpora
 from resources.corpora.lock_file import LOCK_FILE, Lock, read_lock
 from resources.corpora.status import difference
-from resources.hub.access import hub_failures, hub_package
+from resources.hub.locks import hub_failures, hub_package
 from resources.store.integrity import file_sha256
 from resources.store.run_lock import file_lock
 from resources.store.temporary import aside, naming, put_in_place

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.extras import require
-from resources.hub.access import cached_model, digest_of
-from resources.hub.locks import Pin, as_named
+from resources.hub.locks import Pin, as_named, cached_model, digest_of
 
 
 @dataclass(frozen=True)

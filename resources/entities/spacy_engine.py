@@ -24,7 +24,7 @@ from typing import Any
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.extras import install_command, require
 from resources.entities.rule_engine import distinct_forms
-from resources.hub.access import digest_of
+from resources.hub.locks import digest_of
 
 TRANSFORMERS = install_command("spacy-curated-transformers")
 _SCISPACY = re.compile(r"en_(core_sci|ner)_(\w+)")

@@ -42,15 +42,11 @@ from decomposerl.schemas import CALIBRATIONS, CALLS, LABELS, PREDICTIONS, Verdic
 from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
-from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
-    AnyVerifier,
     Details,
     MethodCaller,
-    MethodPrompts,
     Prediction,
     PredictionStore,
-    VerifierCaller,
     run_claims,
     scored,
 )
@@ -66,6 +62,7 @@ _LOG_EVERY_S = 30.0  # a message is an event in Dagster's storage, which costs m
 _MARGIN = 512  # the chat template, the line of a repeated call, tokens at the joints of texts
 _CLAIMS = 3  # times that a prompt may repeat the claim or parts of it
 _NUMBER = 6  # tokens of a passage's number and line break
+_UNASKED = "not asked: its evidence is beyond the model's context"
 METHODS = {method.name: method for method in ENTRY_METHODS}
 
 
@@ -77,7 +74,7 @@ class ContextGuard:
     a policy reads a ``view`` of the evidence, the view has to fit.
     """
 
-    rule: BeyondContext
+    rule: BeyondContext = "best_sentences"
     context: int = 0
     file: PromptFile | None = None
     room: int = 0
@@ -86,44 +83,42 @@ class ContextGuard:
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
         """The question to ask, None for no call, and what was done; the same where it fits."""
-        if self.rule == DROPPED and len(question.evidence.split()) > MOST_WORDS:
+        claim, evidence = question.claim, question.evidence
+        if self.rule == DROPPED and len(evidence.split()) > MOST_WORDS:
             return None, DROPPED
-        claim, read = question.claim, question
         if self.view is not None:
-            read = replace(question, evidence=evidence_view(claim, question.evidence, self.view))
-        left = self._left(read)
+            evidence = evidence_view(claim, evidence, self.view)
+        numbered = question.passages if self._shows_passages else ()
+        left = self._left(claim, evidence, numbered)
         if left is None:
             return question, None
-        if self.rule != "best_sentences":
-            return None, "wrong"
-        each = _NUMBER if self._numbers and question.passages else 1
+        each = _NUMBER if numbered else 1
 
         def cost(texts: Sequence[str]) -> list[int]:
             return [int(tokens) + each for tokens in self.counter.count(texts)]
 
-        lines = best_sentences(claim, read.evidence, left, cost)
+        cut = self.rule == "best_sentences"
+        lines = best_sentences(claim, evidence, left, cost) if cut else []
         if not lines:
             return None, "wrong"
         passages = tuple(lines) if question.passages else ()
         return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
 
-    def _left(self, question: ClaimInput) -> int | None:
+    def _left(self, claim: str, evidence: str, numbered: Sequence[str]) -> int | None:
         """Tokens for evidence where the whole of it does not fit; None where it fits."""
         if not self.context:
             return None
-        passages = question.passages if self._numbers else ()
-        texts = [question.claim, question.evidence, "\n".join(passages)]
-        numbers = _NUMBER * len(passages)
+        texts, numbers = [claim, evidence, "\n".join(numbered)], _NUMBER * len(numbered)
         # A token has at least one byte, so most claims need not be counted.
-        claim, *each = (len(text.encode()) for text in texts)
-        if self._fixed + _CLAIMS * claim + max(each) + numbers > self.context:
-            claim, *each = map(int, self.counter.count(texts))
-        left = self.context - self._fixed - _CLAIMS * claim
-        return left if max(each) + numbers > left else None
+        said, *shown = (len(text.encode()) for text in texts)
+        if self._fixed + _CLAIMS * said + max(shown) + numbers > self.context:
+            said, *shown = map(int, self.counter.count(texts))
+        left = self.context - self._fixed - _CLAIMS * said
+        return left if max(shown) + numbers > left else None
 
     @cached_property
-    def _numbers(self) -> bool:
-        """Whether a prompt shows passages with numbers."""
+    def _shows_passages(self) -> bool:
+        """Whether a prompt shows passages, with numbers."""
         return self.file is not None and any("{passages}" in s for s in self.file.sections.values())
 
     @cached_property
@@ -134,11 +129,7 @@ class ContextGuard:
         return longest + self.room + _MARGIN
 
 
-NO_GUARD = ContextGuard("best_sentences")
-"""Of a system without a context: rules, and verifiers, which cut evidence themselves."""
-
-
-def counter_of(model: str, revision: str = "main") -> CautiousTokens | ModelTokens:
+def counter_of(model: str, revision: str) -> CautiousTokens | ModelTokens:
     """The model's own tokenizer where it is on this machine, else a cautious estimate."""
     try:
         known = tokenizer_file(model, revision)
@@ -147,58 +138,26 @@ def counter_of(model: str, revision: str = "main") -> CautiousTokens | ModelToke
     return CautiousTokens() if known is None else ModelTokens(model, revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """The procedure of a system, under whose names its predictions are recorded.
+@dataclass
+class OpenedSystem:
+    """A system ready to predict test sets; what is stored below ``folder`` is reused.
 
-    ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` other
-    settings that decide its answers, as JSON. ``decomposes``: its cycles are kept as a trace.
-    ``seed`` is of sampling.
+    ``prompt`` names the prompt file of its ``procedure``, ``revision`` is the number of their code,
+    ``settings`` other settings that decide its answers, as JSON, ``seed`` that of sampling.
+    ``decomposes``: its cycles are kept as a trace. ``calls`` counts claims that were predicted,
+    ``hits`` claims that were stored already; others were not asked at all.
     """
 
     system: System
     procedure: Procedure
     prompt: str
-    decomposes: bool = True
-    settings: str = "{}"
-    seed: int = 42
-    revision: int = 1
-
-    def prompt_hash(self, caller: MethodCaller) -> str:
-        """64 hex digits of SHA-256 over the prompt files, the code's revisions and all settings."""
-        files, protocol = caller.prompt_hash(self.prompt), self.system.protocol
-        parts = [files, protocol, self.revision, self.settings, self.seed, READING]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def method_task(system: System, seed: int = 42, labels: tuple[Verdict, ...] = LABELS) -> Task:
-    """The task of a method: a chat model's prompts offer ``labels``, a verifier's has none."""
-    method = METHODS[system.method]
-    if method.engine == "verifier":
-        return Task(system, scored, method.name, False, seed=seed, revision=method.revision)
-    procedures = {str(name): procedure for name, procedure in method.procedures.items()}
-    return Task(
-        system,
-        offering(labels, procedures[system.protocol]),
-        method.prompt,
-        method.decomposes,
-        seed=seed,
-        revision=method.revision,
-    )
-
-
-@dataclass
-class OpenedSystem:
-    """A system ready to predict test sets; what is stored below ``folder`` is reused.
-
-    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already; others
-    were not asked at all.
-    """
-
-    task: Task
     caller: MethodCaller
     folder: Path
-    guard: ContextGuard = NO_GUARD
+    guard: ContextGuard = field(default_factory=ContextGuard)
+    seed: int = 42
+    decomposes: bool = True
+    settings: str = "{}"
+    revision: int = 1
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
 
@@ -210,6 +169,13 @@ class OpenedSystem:
     def details(self) -> Details:
         """What its engine records of a run."""
         return self.caller.details()
+
+    @property
+    def prompt_hash(self) -> str:
+        """64 hex digits of SHA-256 over the prompt files, the code's revisions and all settings."""
+        files, protocol = self.caller.prompt_hash(self.prompt), self.system.protocol
+        parts = [files, protocol, self.revision, self.settings, self.seed, READING]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def predict(
         self,
@@ -238,29 +204,28 @@ class OpenedSystem:
             for claim_id, claim, evidence, passages in columns.iter_rows()
         }
         results = self.results(asked, benchmark, log=log, most_failed=most_failed, at_once=0)
-        by_claim = {one.claim_id: one for one in results}
-        answered = [by_claim[claim_id] for claim_id in asked]
-        task = self.task
+        by_claim = {result.claim_id: result for result in results}
+        answered, system = [by_claim[claim_id] for claim_id in asked], self.system
         same = {
             "benchmark": benchmark,
-            "system": task.system.key,
-            "method": task.system.method,
-            "model": task.system.model.key,
-            "protocol": task.system.protocol,
+            "system": system.key,
+            "method": system.method,
+            "model": system.model.key,
+            "protocol": system.protocol,
             "engine": self.engine,
-            "prompt_hash": task.prompt_hash(self.caller),
-            "seed": task.seed,
+            "prompt_hash": self.prompt_hash,
+            "seed": self.seed,
         }
-        rows = [same | _row(one, decomposes=task.decomposes) for one in answered]
+        rows = [same | _row(result, decomposes=self.decomposes) for result in answered]
         predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
         if calibration is not None:
             known = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
             applied = pl.Series("confidence_calibrated", calibration.apply(known)).fill_nan(None)
             predictions = predictions.with_columns(applied)
         calls = [
-            {"claim_id": one.claim_id, "call": number, **call}
-            for one in answered
-            for number, call in enumerate(one.calls)
+            {"claim_id": result.claim_id, "call": number, **call}
+            for result in answered
+            for number, call in enumerate(result.calls)
         ]
         return predictions, CALLS.conform(pl.DataFrame(calls, CALLS.schema))
 
@@ -282,38 +247,35 @@ class OpenedSystem:
         Raises:
             EngineError: too many claims failed, or no call can be answered.
         """
-        task, title = self.task, f"{self.task.system.key}, {name}"
         fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
         asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}
         digests = {  # of everything that a method sees of a claim
             claim_id: hashlib.sha256(json.dumps(asdict(claim)).encode()).hexdigest()
             for claim_id, claim in asked.items()
         }
-        names = (self.engine, task.system.key, task.prompt_hash(self.caller))
-        store = PredictionStore(self.folder / SHARDS / name, *names, digests)
+        names = (self.engine, self.system.key, self.prompt_hash)
         run = run_claims(
-            task.procedure,
-            task.prompt,
+            self.procedure,
+            self.prompt,
             asked,
             self.caller,
-            store,
+            PredictionStore(self.folder / SHARDS / name, *names, digests),
             most_failed=most_failed,
             at_once=at_once,
         )
-        said = time.monotonic()
+        title, logged = f"{self.system.key}, {name}", time.monotonic()
         with bar(title, len(claims), "claims") as shown, closing(run) as answered:
-            for count, one in enumerate(answered, 1):
-                self.calls, self.hits = self.calls + (not one.stored), self.hits + one.stored
-                shown.known += one.stored  # which say nothing of the rate
+            for count, result in enumerate(answered, 1):
+                self.calls, self.hits = self.calls + (not result.stored), self.hits + result.stored
+                shown.known += result.stored  # which say nothing of the rate
                 shown.advance()
-                if count == len(asked) or time.monotonic() - said > _LOG_EVERY_S:
-                    said = time.monotonic()
+                if count == len(asked) or time.monotonic() - logged > _LOG_EVERY_S:
+                    logged = time.monotonic()
                     log(f"{title}: {count:,} of {len(asked):,} claims")
-                yield _noted(one, fitted[one.claim_id][1])
-        why = "not asked: its evidence is beyond the model's context"
+                yield _noted(result, fitted[result.claim_id][1])
         for claim_id, (question, done) in fitted.items():
             if question is None:
-                unasked = Verification(None, "unparsed", why)
+                unasked = Verification(None, "unparsed", _UNASKED)
                 yield _noted(Prediction(claim_id, unasked, None, ()), done)
 
     def calibration(self) -> Calibration | None:
@@ -323,22 +285,46 @@ class OpenedSystem:
             EvaluationError: it is damaged, or was fitted to another model or prompt; says what to
                 do.
         """
-        system = self.task.system.key
-        path = _calibration_file(self.folder, system)
+        path = _calibration_file(self.folder, self.system.key)
         if not path.is_file():
             return None
         try:
             calibration = Calibration.model_validate_json(path.read_text("utf-8"))
-            problem = calibration.misfit(self.engine, self.task.prompt_hash(self.caller))
+            problem = calibration.misfit(self.engine, self.prompt_hash)
         except (ValidationError, UnicodeDecodeError):
             problem = "is no calibration by temperature"
         if problem:
             raise EvaluationError(
                 f"{path} {problem}; dagster asset materialize -m dagster_project.definitions "
-                f"--select 'key:\"{CALIBRATIONS.name}\"' --partition {system}, or remove "
+                f"--select 'key:\"{CALIBRATIONS.name}\"' --partition {self.system.key}, or remove "
                 f"{path.name} to predict without one"
             )
         return calibration
+
+
+def opened_method(
+    system: System,
+    caller: MethodCaller,
+    folder: Path,
+    guard: ContextGuard = ContextGuard(),
+    seed: int = 42,
+    labels: tuple[Verdict, ...] = LABELS,
+) -> OpenedSystem:
+    """A system of a published method; a chat model's prompts offer ``labels``."""
+    method = METHODS[system.method]
+    # A verifier has neither procedures nor a prompt file.
+    procedures = {str(name): procedure for name, procedure in method.procedures.items()}
+    return OpenedSystem(
+        system,
+        offering(labels, procedures[system.protocol]) if procedures else scored,
+        method.prompt or method.name,
+        caller,
+        folder,
+        guard,
+        seed,
+        method.decomposes,
+        revision=method.revision,
+    )
 
 
 def _noted(one: Prediction, done: BeyondContext | None) -> Prediction:
@@ -370,21 +356,6 @@ def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
         "notes": json.dumps(dict(verification.notes), sort_keys=True),
         "reply": verification.reply,
     }
-
-
-def opened_by_rules(
-    system: System,
-    data: Path,
-    verifier: AnyVerifier,
-    prompts: MethodPrompts,
-    guard: ContextGuard = NO_GUARD,
-    seed: int = 42,
-    labels: tuple[Verdict, ...] = LABELS,
-) -> OpenedSystem:
-    """A verifier's system, or one whose chat model are rules over the verifier."""
-    by_rules = system.model.port == "rules"
-    caller: MethodCaller = RuleChat(verifier, prompts) if by_rules else VerifierCaller(verifier)
-    return OpenedSystem(method_task(system, seed, labels), caller, data, guard)
 
 
 def _calibration_file(data: Path, system: str) -> Path:

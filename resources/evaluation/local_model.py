@@ -6,7 +6,7 @@ that the token was chosen from. Prompts are rendered by the model's chat templat
 
 A prompt that does not fit beside its reply is never cut: the call fails with its length. Samples
 are reproducible for the same claims; a resumed run draws the remaining ones independently.
-``Weights`` name what was loaded by its content.
+What was loaded is named by its content.
 """
 
 import hashlib
@@ -15,7 +15,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
@@ -23,94 +22,80 @@ from typing import Any
 
 from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.chat import Token
-from decomposerl.endpoint import NumberType
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.evaluation.systems import CONTEXTS
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.runner import TOO_LONG, Details, MethodPrompts, Reply
-from resources.hub.access import cached_model
 from resources.hub.adapters import ADAPTER_FILE, adapter_problem
+from resources.hub.locks import MAIN, cached_model
 
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 SMALL = 10_000_000
 """Parameters below which a matrix product is too short to be shared by threads."""
 
 
-@dataclass(frozen=True)
-class Weights:
-    """A model's weights, their device and number type.
+def weights_name(model: Endpoint) -> str:
+    """Model, adapter and number type, with digests of files that training may rewrite.
 
-    ``base`` is a model folder (also of merged weights) or a hub name with its ``revision``;
-    ``adapter`` a folder of LoRA weights, empty for none. ``device`` is torch's name.
+    Raises:
+        EngineError: the adapter's folder has no adapter.
     """
+    folder, adapter = Path(model.model), Path(model.adapter)
+    name = f"{model.model}@{model.revision or MAIN}"
+    if folder.is_dir():
+        name = f"{folder.name}:{weights_digest(folder)}"
+    if model.adapter:
+        if not (adapter / ADAPTER_FILE).is_file():
+            raise EngineError(f"{adapter} holds no {ADAPTER_FILE}; train the policy first")
+        name += f" adapter:{weights_digest(adapter)}"
+    return f"{name} {model.dtype}"
 
-    base: str
-    adapter: str = ""
-    revision: str = "main"
-    device: str = "cpu"
-    dtype: NumberType = "float32"
 
-    @cached_property
-    def name(self) -> str:
-        """Base, adapter and number type, with digests of files that training may rewrite.
+def load_weights(model: Endpoint, name: str = "") -> tuple[Any, Any]:
+    """The model and its tokenizer; greedy, unless a call says otherwise.
 
-        Raises:
-            EngineError: the adapter's folder has no adapter.
-        """
-        folder = Path(self.base)
-        local = folder.is_dir()
-        parts = [
-            f"{folder.name}:{weights_digest(folder)}" if local else f"{self.base}@{self.revision}"
-        ]
-        if self.adapter:
-            if not (Path(self.adapter) / ADAPTER_FILE).is_file():
-                raise EngineError(f"{self.adapter} holds no {ADAPTER_FILE}; train the policy first")
-            parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
-        return " ".join([*parts, self.dtype])
+    Raises:
+        OSError: there is no such model.
+        EngineMissing: torch, transformers or peft is not installed.
+        EngineError: the adapter does not change the model, or not all that it should; or another
+            run replaced it since ``name`` (``weights_name``) was read.
+    """
+    require("torch", "transformers", *(["peft"] if model.adapter else []))
+    import torch
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
-    def load(self) -> tuple[Any, Any]:
-        """The model and its tokenizer; greedy, unless a call says otherwise.
+    # A progress bar for loading would hide the run's own.
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    at: dict[str, Any] = {"revision": model.revision or MAIN}
+    tokenizer: Any = AutoTokenizer.from_pretrained(model.model, **at)
+    dtype = getattr(torch, model.dtype)
+    loaded: Any = AutoModelForCausalLM.from_pretrained(model.model, dtype=dtype, **at)
+    stored = loaded.generation_config.eos_token_id
+    ends = [*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id]
+    ends = [token for token in dict.fromkeys(ends) if token is not None]
+    padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
+    # Defaults stored with weights (a penalty, a temperature) would not be greedy decoding.
+    defaults: Any = transformers.GenerationConfig
+    loaded.generation_config = defaults(eos_token_id=ends, pad_token_id=padding)
+    if adapter := model.adapter:
+        from peft import PeftModel
 
-        Raises:
-            OSError: there is no such model.
-            EngineMissing: torch, transformers or peft is not installed.
-            EngineError: the adapter does not change the model, or not all that it should; or
-                another run replaced it since ``name`` was read.
-        """
-        require("torch", "transformers", *(["peft"] if self.adapter else []))
-        import torch
-        import transformers
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-
-        # A progress bar for loading would hide the run's own.
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        tokenizer: Any = AutoTokenizer.from_pretrained(self.base, revision=self.revision)
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            self.base, revision=self.revision, dtype=getattr(torch, self.dtype)
-        )
-        stored = model.generation_config.eos_token_id
-        ends = [*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id]
-        ends = [token for token in dict.fromkeys(ends) if token is not None]
-        padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
-        # Defaults stored with weights (a penalty, a temperature) would not be greedy decoding.
-        defaults: Any = transformers.GenerationConfig
-        model.generation_config = defaults(eos_token_id=ends, pad_token_id=padding)
-        if self.adapter:
-            from peft import PeftModel
-
-            with warnings.catch_warnings():
-                # Missing keys are an error below; the other is of peft's own code.
-                warnings.filterwarnings("ignore", "Found missing adapter keys", UserWarning)
-                warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-                model = PeftModel.from_pretrained(model, self.adapter)
-            if problem := adapter_problem(model, Path(self.adapter)):
-                raise EngineError(f"the adapter {self.adapter} is refused: {problem}")
-            if self.dtype == "float32":  # in fewer bits the sum would lose some of the adapter
-                model = model.merge_and_unload()
-            if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
-                raise EngineError(f"{self.adapter} was replaced while it was read: start again")
-        return model.to(self.device).eval(), tokenizer
+        with warnings.catch_warnings():
+            # Missing keys are an error below; the other is of peft's own code.
+            warnings.filterwarnings("ignore", "Found missing adapter keys", UserWarning)
+            warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+            loaded = PeftModel.from_pretrained(loaded, adapter)
+        if problem := adapter_problem(loaded, Path(adapter)):
+            raise EngineError(f"the adapter {adapter} is refused: {problem}")
+        if model.dtype == "float32":  # in fewer bits the sum would lose some of the adapter
+            loaded = loaded.merge_and_unload()
+        if name and f"adapter:{weights_digest(Path(adapter))}" not in name:
+            raise EngineError(f"{adapter} was replaced while it was read: start again")
+    return loaded.to(model.device or "cpu").eval(), tokenizer
 
 
 @contextmanager
@@ -127,12 +112,17 @@ def few_threads(model: Any) -> Iterator[None]:  # noqa: ANN401 - of transformers
         torch.set_num_threads(before)
 
 
-def context_of(base: str, revision: str = "main") -> int:
-    """Tokens that a model reads, by the configuration on this machine; 0 where there is none."""
-    if not base:
-        return 0
+def context_of(model: Endpoint) -> int:
+    """Tokens of prompt and reply together that a model reads; 0 where that is not known.
+
+    By its settings, by its name, else by the configuration on this machine.
+    """
+    if (known := model.context or CONTEXTS.get(model.model, 0)) or not model.model:
+        return known
+    folder: Path | None = Path(model.model)
     try:
-        folder = Path(base) if Path(base).is_dir() else cached_model(base, revision)
+        if not Path(model.model).is_dir():
+            folder = cached_model(model.model, model.revision or MAIN)
     except (EngineMissing, ValueError):
         return 0
     file = None if folder is None else folder / "config.json"
@@ -224,25 +214,26 @@ class LocalModel:
 
     def __init__(
         self,
-        weights: Weights,
+        model: Endpoint,
         prompts: MethodPrompts | None = None,
         *,
         size: int = 16,
         top_logprobs: int = 5,
         seed: int = 42,
     ) -> None:
-        """Weights are loaded with the first call of ``answer``.
+        """``model`` is a folder (also of merged weights) or of the hub, its adapter a folder.
 
-        ``size`` prompts are generated together. Replies carry the ``top_logprobs`` most likely
-        tokens at each position; samples are drawn from ``seed`` and their own number.
+        Weights are loaded with the first call of ``answer``. ``size`` prompts are generated
+        together. Replies carry the ``top_logprobs`` most likely tokens at each position; samples
+        are drawn from ``seed`` and their own number.
         """
-        self._weights, self._prompts = weights, prompts or MethodPrompts()
+        self._of, self._prompts = model, prompts or MethodPrompts()
         self._size, self._top_logprobs, self._seed = size, top_logprobs, seed
 
-    @property
+    @cached_property
     def engine(self) -> str:
         """The weights by their content."""
-        return f"transformers:{self._weights.name}"
+        return f"transformers:{weights_name(self._of)}"
 
     def details(self) -> Details:
         """None."""
@@ -260,13 +251,14 @@ class LocalModel:
             OSError: there are no such weights.
         """
         replies: dict[int, Reply] = {}
+        model, _ = self._loaded
         jobs = [(place, call, self._ids(prompt, call)) for place, call in enumerate(calls)]
         # Longest first: a batch that does not fit in memory fails at once.
         jobs.sort(key=lambda job: (_kind(job), -len(job[2])))
         for _, alike in groupby(jobs, _kind):
             fitting = list[_Job]()
             for place, call, ids in alike:
-                most = self._model.config.max_position_embeddings - call.max_tokens
+                most = model.config.max_position_embeddings - call.max_tokens
                 if len(ids) <= most:
                     fitting.append((place, call, ids))
                     continue
@@ -282,30 +274,23 @@ class LocalModel:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        return self._weights.load()
-
-    @property
-    def _model(self) -> Any:  # noqa: ANN401 - of transformers
-        return self._loaded[0]
-
-    @property
-    def _tokenizer(self) -> Any:  # noqa: ANN401 - of transformers
-        return self._loaded[1]
+        return load_weights(self._of, self.engine)
 
     def _ids(self, prompt: str, call: ModelCall) -> list[int]:
         """The tokens of the rendered prompt and of a transcript to continue."""
         message = {"role": "user", "content": self._prompts.filled(prompt, call)}
-        rendered = self._tokenizer.apply_chat_template(
+        _, tokenizer = self._loaded
+        rendered = tokenizer.apply_chat_template(
             [message], add_generation_prompt=True, tokenize=True, return_dict=True
         )
-        transcript = self._tokenizer(escaped(call.continues), add_special_tokens=False)
+        transcript = tokenizer(escaped(call.continues), add_special_tokens=False)
         return [*rendered["input_ids"], *transcript["input_ids"]]
 
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
         """One answer per job, of one kind all, with its number of tokens."""
         import torch
 
-        (model, tokenizer), call, device = self._loaded, batch[0][1], self._weights.device
+        (model, tokenizer), call = self._loaded, batch[0][1]
         width = max(len(ids) for _, _, ids in batch)
         padding = model.generation_config.pad_token_id
         padded = [[padding] * (width - len(ids)) + ids for _, _, ids in batch]
@@ -316,12 +301,12 @@ class LocalModel:
         if call.stop:
             chosen |= {"stop_strings": list(call.stop), "tokenizer": tokenizer}
         recorder = _TopLogprobs(self._top_logprobs)
-        devices = [] if device == "cpu" else [device]
+        devices = [] if model.device.type == "cpu" else [model.device]
         with few_threads(model), torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._seed + call.sample)
             whole = model.generate(
-                input_ids=torch.tensor(padded, device=device),
-                attention_mask=torch.tensor(mask, device=device),
+                input_ids=torch.tensor(padded, device=model.device),
+                attention_mask=torch.tensor(mask, device=model.device),
                 max_new_tokens=call.max_tokens,
                 logits_processor=[recorder],
                 **chosen,
@@ -334,10 +319,11 @@ class LocalModel:
         self, call: ModelCall, row: list[int], tokens: Iterator[Token]
     ) -> tuple[ModelReply, int]:
         """The answer of one row: up to its end token, or to where a stop string begins."""
-        ends = self._model.generation_config.eos_token_id
-        length = next((n for n, one in enumerate(row) if one in ends), len(row))
+        model, tokenizer = self._loaded
+        ends = model.generation_config.eos_token_id
+        length = next((n for n, token in enumerate(row) if token in ends), len(row))
         # Tags of a trace are no special tokens and are kept.
-        text: str = self._tokenizer.decode(
+        text: str = tokenizer.decode(
             row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
         cut = min((start for stop in call.stop if (start := text.find(stop)) >= 0), default=None)

@@ -8,7 +8,6 @@ check, and the unused dev split.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -21,6 +20,7 @@ from decomposerl.baselines.method import (
     Verification,
     ask,
 )
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EvaluationError
 from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.systems import System
@@ -32,10 +32,11 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.hub.locks import ModelLocks, models_lock
 from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
-from resources.training.run_inputs import inputs_of, notes_folder
-from resources.training.run_store import RunFolder, read_outcome
+from resources.training.run_inputs import base_of, inputs_of, notes_folder
+from resources.training.run_store import RunFolder, read_outcome, recorded_in_config
 
 PROMPT = NAME
 REVISION = 1
@@ -73,35 +74,39 @@ def policy_facts(data: DataFolder, system: System) -> dict[str, str | int]:
     return {"adapter": str(adapter), "checkpoint": step}
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDecoding:
-    """What decides a policy's answers besides its weights.
+def policy_fields(data: DataFolder, recipe: Experiment, place: Endpoint) -> dict[str, object]:
+    """The fields of an entry of a recipe's adapter on its base, which runs at ``place``.
 
-    ``view`` is the policy's view of the evidence, None for all of it.
+    The commit of a hub's base is the one it was trained on, else the locked one; at an endpoint it
+    is what the settings say.
     """
+    (adapter, step), base = final_adapter(data, recipe.name), base_of(data, recipe)
+    revision = place.revision
+    if place.place != "endpoint":
+        recorded = recorded_in_config(RunFolder(data.path / "policy" / recipe.name), "revision")
+        revision = recorded or ModelLocks(models_lock(data.path)).fetched(base, revision)
+    return {
+        "name": f"{recipe.name}-{step}",
+        "model": base,
+        "revision": revision,
+        "adapter": str(adapter.resolve()),
+        "recipe": recipe.name,
+        "thinking_style": place.thinking_style or "none",
+    }
 
-    view: EvidenceView | None = None
-    max_tokens: int = 4_500
 
-
-def decoding_of(recipe: Experiment) -> PolicyDecoding:
-    """As a recipe's policy was trained: its view and its token limit."""
-    return PolicyDecoding(recipe.evidence_view, recipe.sampling.max_completion_tokens)
-
-
-def policy_procedure(decoding: PolicyDecoding) -> Procedure:
-    """The procedure of a policy: one greedy trace."""
+def trace_procedure(view: EvidenceView | None, max_tokens: int) -> Procedure:
+    """The procedure of a policy that reads a ``view`` of the evidence: one greedy trace."""
 
     def procedure(question: ClaimInput) -> Steps:
         evidence = question.evidence
-        if decoding.view is not None:
-            evidence = evidence_view(question.claim, evidence, decoding.view)
+        if view is not None:
+            evidence = evidence_view(question.claim, evidence, view)
         variables = {"document": evidence, "claim": question.claim}
-        greedy = ModelCall("procedure", "prompt", variables, max_tokens=decoding.max_tokens)
+        greedy = ModelCall("procedure", "prompt", variables, max_tokens=max_tokens)
         (answer,) = yield from ask(greedy)
         trace = parse_trace(answer.text, answer.labels)
-        notes = {"faults": len(trace.faults)}
-        opening = trace.opening or ""
+        opening, notes = trace.opening or "", {"faults": len(trace.faults)}
         return Verification.of_reply(trace.verdict, answer, trace.cycles, opening, notes=notes)
 
     return procedure
@@ -153,15 +158,15 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple
 
 def _claims_of_run(data: DataFolder, system: System) -> list[Path]:
     """Claims that the run of a policy, or of an entry's adapter, trained and was evaluated on."""
-    run = system.model.key
-    if system.model.port != "policy":
-        adapter = Path(system.entry.adapter if system.entry else "").resolve()
-        policies = (data.path / "policy").resolve()
-        if policies not in adapter.parents:
-            return []
-        run = adapter.relative_to(policies).parts[0]
-        if run not in {one.name for one in EXPERIMENTS}:
-            return []
+    adapter = Path(system.entry.adapter if system.entry else "").resolve()
+    folders = {
+        recipe.name: (data.path / "policy" / recipe.name).resolve() for recipe in EXPERIMENTS
+    }
+    run = next((name for name, folder in folders.items() if folder in adapter.parents), "")
+    if system.model.port == "policy":
+        run = system.model.key
+    if not run:
+        return []
     copies = inputs_of(data, experiment(run))
     if copies is None:  # runs of earlier versions recorded their held-out claims only
         return [notes_folder(data, run) / "held_out.parquet"]

@@ -5,9 +5,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from decomposerl.endpoint import is_path
+from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.evaluation.entries import SystemEntry
+from resources.hub.locks import cached_model
+
 ADAPTER_FILE = "adapter_model.safetensors"
 _FACTOR = re.compile(r"(lora_(?:embedding_)?)([AB])((?:\.weight)?)$")
 _SHOWN = 3
+
+
+def adapter_folder(entry: SystemEntry) -> Path:
+    """The folder of an entry's adapter on this machine.
+
+    Raises:
+        ConfigError: the folder holds no adapter, or the name is none of the hub.
+        EngineMissing: the hub's adapter is not on this machine.
+    """
+    own, name = is_path(entry.adapter), f"[{entry.name}] adapter: "
+    try:
+        folder = Path(entry.adapter) if own else cached_model(entry.adapter, entry.adapter_revision)
+    except ValueError as error:
+        raise ConfigError(f"{name}no name of the hub: {entry.adapter}") from error
+    if folder is not None and (folder / ADAPTER_FILE).is_file():
+        return folder.resolve()
+    if own:
+        raise ConfigError(f"{name}{folder} holds no {ADAPTER_FILE}")
+    raise EngineMissing(
+        f"{name}{entry.adapter} is not on this machine: hf download {entry.adapter} --revision "
+        f"{entry.adapter_revision}"
+    )
 
 
 def adapter_problem(model: Any, folder: Path, *, trained: bool = True) -> str:  # noqa: ANN401 - peft's

@@ -38,8 +38,7 @@ from decomposerl.judge.distillation import (
 )
 from decomposerl.training.evidence_view import best_sentences
 from resources.embedder.minilm import wheel_folder, wheel_version
-from resources.hub.access import digest_of
-from resources.hub.locks import at_commit
+from resources.hub.locks import at_commit, digest_of
 from resources.store.integrity import file_sha256, verified
 
 MINILM = "minilm"

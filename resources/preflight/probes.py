@@ -22,8 +22,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.verifier import Use, pair_prefix
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.entities.spacy_engine import SpacyModel, install_hint
-from resources.hub.access import cached_model
-from resources.hub.locks import HUB_MODELS, MAIN, ModelLocks
+from resources.hub.locks import HUB_MODELS, MAIN, ModelLocks, cached_model
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunks import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError, EngineMissing
 from decomposerl.extras import require
-from resources.hub.access import cached_model
-from resources.hub.locks import Pin, as_named
+from resources.hub.locks import Pin, as_named, cached_model
 
 Ints = NDArray[np.int64]
 _BATCH = 1_024

@@ -184,7 +184,7 @@ def entry_verifier(
     *,
     allow_own: bool,
 ) -> HostedVerifier:
-    """The verifier of an entry; ``open_client`` as ``EntryEngine.client``.
+    """The verifier of an entry; ``open_client`` gives the client of its model.
 
     ``pin`` gives the commit of its tokenizer; ``prompts_dir`` and ``allow_own`` are as for
     ``minicheck_form``.

@@ -23,8 +23,7 @@ from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.extras import require
 from decomposerl.prompts.template import PromptFile, inline_prompt
 from decomposerl.prompts.verifier import VerifierForm, pair_prefix
-from resources.hub.access import cached_model, digest_of
-from resources.hub.locks import MAIN, Pin, as_named
+from resources.hub.locks import MAIN, Pin, as_named, cached_model, digest_of
 from resources.verifier.chunks import (
     ClaimSplit,
     Measure,

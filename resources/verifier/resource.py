@@ -21,7 +21,7 @@ from resources.verifier.hosted import HostedVerifier
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.local import MODELS, LocalMiniCheck
 from resources.verifier.minicheck_form import minicheck_form
-from resources.vllm.process import ServerCommand, SharedServer, runs_remote_code
+from resources.vllm.process import ServerCommand, SharedServer
 from resources.vllm.server import ServerFields
 
 
@@ -117,9 +117,8 @@ class VerifierResource(ServerFields, MappedResource):
         model = self.endpoint.model_copy(update={"thinking_style": "none"})
         shared, locks = self._server, ModelLocks("" if model.base_url else self.models_lock)
         self._closers.append(shared.stop)
-        pin = locks.required if runs_remote_code(self.vllm_arguments) else locks.fetched
         # Once each: a server is known by its object, and opening sends no request for a commit.
-        revision = cache(lambda: pin(model.model, model.revision))
+        revision = cache(lambda: locks.fetched(model.model, model.revision))
         server = cache(lambda: self.server(revision()))
 
         def urls(_: SecretStr) -> tuple[str, ...]:

@@ -1,18 +1,14 @@
 """A vLLM server as a child process.
 
-``SharedServer`` gives the base URL of a server that is healthy and lists the model. Guaranteed on
-one machine:
+``SharedServer`` gives the base URL of a server that is healthy and lists the model. ``stop`` ends
+it and its workers, and so does the watchdog of ``resources.process`` where the starter is killed;
+if the watchdog is killed, too, Linux sends the server SIGTERM. Not guaranteed: workers that leave
+the server's process group. A server that dies is not restarted.
 
-* ``stop`` ends the server and its workers;
-* if the starter is killed, even by ``kill -9``, a watchdog (``resources.process.watchdog``) notices
-  within a second and ends the server: SIGTERM, grace, SIGKILL;
-* if the watchdog itself is killed by ``kill -9``, Linux sends the server SIGTERM.
-
-Not guaranteed: workers that leave the server's process group, and a server that ignores SIGTERM
-after the watchdog was killed. A server that dies is not restarted. It listens on loopback without a
-key, so key variables are removed from its environment. Below ``MINIMUM`` two faults of vLLM run
-code of a model's repository although that was not allowed: a program is asked for its version
-before it loads a model, through the interpreter in its first line, a server by its page.
+It listens on loopback without a key, so key variables are removed from its environment. Below
+``MINIMUM`` two faults of vLLM run code of a model's repository although that was not allowed: a
+program is asked for its version before it loads a model, through the interpreter in its first line,
+a server by its page.
 """
 
 import contextlib
@@ -45,14 +41,8 @@ _WITH_VALUE, _REMOTE_CODE = {"-u", "--unset", "-C", "--chdir"}, "--trust-remote-
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _OF_ENV = re.compile(r"-|[A-Za-z_]\w*=")
 _VERSION = "from importlib.metadata import version; print(version('vllm'))"
-_POLL_S, _ANSWER_S, _VERSION_S = 0.2, 3.0, 20.0
-_WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
+_POLL_S, _ANSWER_S, _VERSION_S = 0.2, 10.0, 20.0
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
-
-
-def runs_remote_code(words: Sequence[str]) -> bool:
-    """Whether the words let vLLM run code of the model's repository."""
-    return any(word.replace("_", "-").startswith(_REMOTE_CODE) for word in words)
 
 
 def program_of(words: Sequence[str]) -> str:
@@ -81,12 +71,10 @@ class ServerCommand:
     grace_s: float = 30
 
     def refuse_untrusted(self) -> None:
-        """Refuse what must not be started.
+        """Refuse what must not be started: ``EngineMissing`` where there is no such program.
 
-        Raises:
-            ConfigError: it would run a repository's code that may have changed since it was read.
-            EngineMissing: the program is not installed.
-            EngineError: its vLLM is too old.
+        ``EngineError``: its vLLM is too old. ``ConfigError``: it would run a repository's code,
+        which may have changed since it was read.
         """
         program = program_of(self.words)
         if shutil.which(program) is None:
@@ -96,12 +84,11 @@ class ServerCommand:
             )
         if old := version_problem(installed_version(program)):
             raise EngineError(f"'{program}': {old}")
-        trusted = runs_remote_code(self.words)
+        trusted = any(word.replace("_", "-").startswith(_REMOTE_CODE) for word in self.words)
         if trusted and not _COMMIT.fullmatch(self.revision) and not Path(self.model).is_dir():
             raise ConfigError(
-                f"a server of {self.model} would run code of its repository "
-                f"({_REMOTE_CODE}) at no fixed commit: set `models_lock`, or `revision` to a full "
-                "commit"
+                f"a server of {self.model} would run code of its repository ({_REMOTE_CODE}) at no "
+                "fixed commit: set `models_lock`, or `revision` to a full commit"
             )
 
     def failure(self, what: str) -> EngineError:
@@ -142,8 +129,8 @@ class SharedServer:
         with self._starting:
             if self._failed is not None and self._failed[0] is command:
                 raise self._failed[1]
-            same = self._command is not None and self._command.words == command.words
-            if not same or not self.running:
+            started = self._command is not None and self._command.words == command.words
+            if not (started and self.running):
                 try:
                     self._start(command)
                 except EngineError as error:
@@ -169,23 +156,18 @@ class SharedServer:
         stops = self._stops + 1
         self.stop()
         command.refuse_untrusted()
-        port = free_port()
         from dagster import get_dagster_logger  # slow to import, and settings need this module
 
-        started = f"{command.model}; its log is {command.log}"
-        get_dagster_logger().info(f"starting a server of {started}")
-        hidden = dict.fromkeys((*KEYS, *command.withheld))
+        get_dagster_logger().info(f"starting a server of {command.model}; its log is {command.log}")
+        port, hidden = free_port(), dict.fromkeys((*KEYS, *command.withheld))
         words = ["env", *(word for name in hidden for word in ("-u", name)), *command.words]
         words += ["--host", HOST, "--port", str(port)]
         command.log.parent.mkdir(parents=True, exist_ok=True)
         with self._birth, command.log.open("wb") as log:
-            stopped = self._stops != stops
+            if self._stops != stops:
+                raise EngineError(f"the vLLM server of '{command.model}' was stopped at its start")
             self._command, self._root = command, f"http://{HOST}:{port}"
-            if not stopped:
-                self._watchdog = start_watched(words, log, command.grace_s)
-            watchdog = self._watchdog
-        if watchdog is None:
-            raise EngineError(f"the vLLM server of '{command.model}' was stopped at its start")
+            self._watchdog = watchdog = start_watched(words, log, command.grace_s)
         deadline = time.monotonic() + command.start_timeout_s
         try:
             while not self._ready(command, watchdog, deadline):
@@ -203,18 +185,19 @@ class SharedServer:
             raise command.failure(f"ended with status {watchdog.returncode}")
         try:
             answer(f"{self._root}/health", bytes)
-            models = answer(f"{self._root}/v1/models", models_in)
+            models = models_at(f"{self._root}/v1")
         except NoAnswer as error:
             if error.refused:
-                raise EngineError(f"{error}: {_WANTS_KEY}") from error
+                why = "the environment or the arguments of this vLLM server make it require a key"
+                raise EngineError(f"{error}: {why}") from error
             if time.monotonic() > deadline:
                 waited = f"was not healthy within {command.start_timeout_s:g} s ({error})"
                 raise command.failure(waited) from error
             return False
-        served = [str(listed["id"]) for listed in models]
-        if command.model not in served:
-            names = ", ".join(served) or "no model"
-            raise EngineError(f"{self._root} serves {names}, not '{command.model}'")
+        names = [str(listed["id"]) for listed in models]
+        if command.model not in names:
+            served = ", ".join(names) or "no model"
+            raise EngineError(f"{self._root} serves {served}, not '{command.model}'")
         if old := server_version_problem(self._root, models):
             raise EngineError(f"{self._root}: {old}")
         return True
@@ -229,8 +212,7 @@ def answer(
 ) -> Parsed:
     """What a server answers to a GET, or to a POST of ``body`` as JSON.
 
-    Raises:
-        NoAnswer: as ``fetched``, or ``parse`` cannot read what it says.
+    ``NoAnswer`` as for ``fetched``, and where ``parse`` cannot read what it says.
     """
     try:
         return parse(fetched(url, key, timeout_s, body))
@@ -240,9 +222,13 @@ def answer(
         raise NoAnswer(f"{url} answers what cannot be read ({type(error).__name__})") from error
 
 
-def models_in(body: bytes) -> list[Model]:
-    """The models of a server's list; each has at least an ``id``."""
-    return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
+def models_at(url: str, key: str = "") -> list[Model]:
+    """The models that ``url`` (ending in ``/v1``) lists; each has at least an ``id``."""
+
+    def parse(body: bytes) -> list[Model]:
+        return [{"id": model["id"], **model} for model in json.loads(body)["data"]]
+
+    return answer(f"{url}/models", parse, key)
 
 
 def server_version_problem(root: str, models: Sequence[Model], key: str = "") -> str:
@@ -252,11 +238,10 @@ def server_version_problem(root: str, models: Sequence[Model], key: str = "") ->
     """
     if not any(model.get("owned_by") == "vllm" for model in models):
         return ""
-    try:
-        found = answer(f"{root}/version", lambda body: str(json.loads(body)["version"]), key)
-    except EngineError:
-        return ""
-    return version_problem(found)
+    with contextlib.suppress(EngineError):
+        said = answer(f"{root}/version", lambda body: str(json.loads(body)["version"]), key)
+        return version_problem(said)
+    return ""
 
 
 def version_problem(found: str) -> str:
@@ -275,26 +260,19 @@ def version_problem(found: str) -> str:
 
 
 def installed_version(program: str) -> str:
-    """The version of vLLM in the environment of a Python script; empty where it is not known.
-
-    It is read from the environment's list of packages, so nothing of vLLM is imported.
-    """
+    """The version of vLLM beside a Python script, without importing it; empty where not known."""
     try:
         with Path(shutil.which(program) or "").open("rb") as script:
             first = script.readline(1_024).decode("utf-8", "replace")
         words = first[2:].split() if first.startswith("#!") else []
         if not any("python" in Path(word).name for word in words):
             return ""
-        done = subprocess.run(  # noqa: S603 - the script's own interpreter, as it would start it
-            [*words, "-I", "-c", _VERSION],
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_S,
-            check=True,
-        )
+        asked, quiet = [*words, "-I", "-c", _VERSION], subprocess.DEVNULL
+        # The script's own interpreter, as it would start it.
+        said = subprocess.check_output(asked, stderr=quiet, text=True, timeout=_VERSION_S)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip()
+    return said.strip()
 
 
 def free_port() -> int:

@@ -16,19 +16,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from decomposerl.errors import EngineError
+from decomposerl.evaluation.entries import SystemEntry
 from resources.chat.connection import NoAnswer
 from resources.hub.adapters import first_tensors
-from resources.vllm.process import (
-    Model,
-    ServerCommand,
-    answer,
-    models_in,
-)
+from resources.vllm.process import ServerCommand, answer, models_at
 
-_LISTED_S, _LOADED_S = 10.0, 300.0
+_LOADED_S = 300.0
 _RANKS = (64, 128, 256, 320, 512)  # that vLLM allows as the highest, from the default here
 _PROMPT = "Claim: the bridge opened in 1921. Evidence: it opened in 1912. Is the claim supported?"
 _ONE_TOKEN = {
@@ -74,21 +70,12 @@ class ServerFields(dg.Config):
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyAdapter:
-    """An adapter on ``base``; ``folder`` is absolute, ``digest`` is of the files in it.
-
-    ``name`` has recipe and step.
-    """
+class ServedAdapter:
+    """An adapter on ``base``: its absolute ``folder``, and its name on a server."""
 
     name: str
     folder: Path
     base: str
-    digest: str
-
-    @property
-    def served_name(self) -> str:
-        """Its name on a server."""
-        return f"{self.name}-{self.digest}"
 
     @property
     def words(self) -> list[str]:
@@ -97,11 +84,11 @@ class PolicyAdapter:
         config = json.loads(file.read_text("utf-8")) if file.is_file() else {}
         needed = max([config.get("r") or 0, *(config.get("rank_pattern") or {}).values()])
         rank = next((allowed for allowed in _RANKS if allowed >= needed), needed)
-        module = f"{self.served_name}={self.folder}"
+        module = f"{self.name}={self.folder}"
         return ["--enable-lora", "--max-lora-rank", str(rank), "--lora-modules", module]
 
 
-def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
+def serve_adapter(url: str, adapter: ServedAdapter, key: str) -> None:
     """Load the adapter at ``url`` (ending in ``/v1``), unless the server lists it.
 
     Raises:
@@ -111,19 +98,19 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
 
     def listed() -> dict[str, object]:
         """The models there, with where each was read from, if it says so."""
-        return {str(model["id"]): model.get("root") for model in _models(url, key)}
+        return {str(model["id"]): model.get("root") for model in models_at(url, key)}
 
-    own, models, start = adapter.served_name, listed(), " ".join(adapter.words)
+    own, models, start = adapter.name, listed(), " ".join(adapter.words)
     bases = [name for name, root in models.items() if adapter.base in {name, root}]
     if own not in models and not bases:
         raise EngineError(
-            f"{url} serves {', '.join(models) or 'no model'}, and the policy {adapter.name} needs "
-            f"its base {adapter.base}: start vllm serve {adapter.base} {start}"
+            f"{url} serves {', '.join(models) or 'no model'}, and the policy {own} needs its base "
+            f"{adapter.base}: start vllm serve {adapter.base} {start}"
         )
     if own not in models:
         body = {"lora_name": own, "lora_path": str(adapter.folder)}
         try:
-            answer(f"{url}/load_lora_adapter", bytes, key.get_secret_value(), _LOADED_S, body)
+            answer(f"{url}/load_lora_adapter", bytes, key, _LOADED_S, body)
         except NoAnswer as refusal:
             if own not in listed():  # another run may have loaded it
                 raise EngineError(
@@ -135,43 +122,35 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr) -> None:
     likely = [_likely(url, name, key) for name in (own, *bases[:1])]
     if likely[0] and likely[1:] == likely[:1]:
         raise EngineError(
-            f"{url} answers as {own} with the log probabilities of its base: the "
-            f"adapter {adapter.folder} is not applied, or changes nothing"
-            f"{first_tensors(adapter.folder)}"
+            f"{url} answers as {own} with the log probabilities of its base: the adapter "
+            f"{adapter.folder} is not applied, or changes nothing{first_tensors(adapter.folder)}"
         )
 
 
-def refuse_short_context(url: str, model: str, context: int, key: SecretStr, setting: str) -> None:
-    """Refuse a server that reads fewer tokens of ``model`` than ``context``; 0 is not known.
+def refuse_short_context(url: str, entry: SystemEntry, context: int, key: str) -> None:
+    """``EngineError`` for a server that reads fewer tokens of the entry's model than ``context``.
 
-    A server that does not say how many it reads is not refused. ``setting`` is where the number is
-    set, with ``{}`` in its place, for the message.
-
-    Raises:
-        EngineError: it reads fewer; the message has both ways out.
+    Not where one of the two numbers is not known.
     """
     with suppress(NoAnswer):
-        for one in _models(url, key) if context else ():
-            length = one.get("max_model_len")
-            if model in {one["id"], one.get("root")} and length and int(length) < context:
+        for listed in models_at(url, key) if context else ():
+            length = listed.get("max_model_len")
+            if entry.model in {listed["id"], listed.get("root")} and length and length < context:
                 raise EngineError(
-                    f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: "
-                    f"start it with --max-model-len {context}, or set {setting.format(length)}, "
-                    "which shortens the evidence of longer claims"
+                    f"{url} reads {length:,} tokens of {entry.model}, and {context:,} are expected:"
+                    f" start it with --max-model-len {context}, or set context = {length} in "
+                    f"[{entry.name}] of systems.toml (DECOMPOSERL_EVALUATION__CONTEXT={length} for "
+                    "a system of the catalogue), which shortens the evidence of longer claims"
                 )
 
 
-def _models(url: str, key: SecretStr) -> list[Model]:
-    return answer(f"{url}/models", models_in, key.get_secret_value(), _LISTED_S)
-
-
-def _likely(url: str, model: str, key: SecretStr) -> object:
+def _likely(url: str, model: str, key: str) -> object:
     """The log probabilities of a model's first token; None where the server gives none."""
 
     def parse(reply: bytes) -> object:
         return json.loads(reply)["choices"][0]["logprobs"]["content"]
 
-    body = {"model": model, **_ONE_TOKEN}
     with suppress(NoAnswer):
-        return answer(f"{url}/chat/completions", parse, key.get_secret_value(), _LOADED_S, body)
+        body = {"model": model, **_ONE_TOKEN}
+        return answer(f"{url}/chat/completions", parse, key, _LOADED_S, body)
     return None

@@ -21,7 +21,7 @@ from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.intervals import inverted_p
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import evaluation_subset
-from decomposerl.evaluation.systems import system_named, systems, with_entries
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.reports.leaderboard_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of
@@ -324,7 +324,7 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     text = '[lora]\nmethod = "trace"\nmodel = "m"\nadapter = "./policy/tiny/adapter"\n'
     text += text.replace("lora", "other").replace("policy", "elsewhere")
     entries = parse_systems_toml(text, "systems.toml", tmp_path, {})
-    lora, other = with_entries([], entries, [], "systems.toml")
+    lora, other = systems([], [], entries)
     assert found.equals(dev_claims(data, lora, 20, 42)[0])
     assert 10 == dev_claims(data, other, 20, 42)[0].height
     write_parquet(silver, tmp_path / "training_claims.parquet")

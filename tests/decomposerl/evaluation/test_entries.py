@@ -7,15 +7,13 @@ import pytest
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
-from decomposerl.evaluation.systems import System, system_named, systems, with_entries
+from decomposerl.evaluation.systems import System, system_named, systems
 from tables import cases_beside
 
 PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 HOME = Path("/home/me")
 AT = 'base_url = "http://127.0.0.1:8/v1"\n'
 CHAT = f'[mine]\nmethod = "simple"\nmodel = "m"\n{AT}'
-CHEN = CHAT.replace("simple", "chen_2024")
-DECOMPOSER = '[mine.decomposer]\nmodel = "./writer"\n'
 VERIFIER = f'[mine]\nmethod = "verifier"\nmodel = "m"\n{AT}user = "{{document}} {{claim}}"\n'
 DOCUMENTS = VERIFIER.replace("user", "system") + 'form = "documents"\n'
 MINICHECK = f'[mine]\nmethod = "verifier"\nform = "minicheck"\nmodel = "m"\n{AT}'
@@ -30,7 +28,7 @@ def parsed(text: str) -> tuple[SystemEntry, ...]:
 
 
 def merged(text: str) -> tuple[System, ...]:
-    return with_entries(systems(METHODS, ["tiny"]), parsed(text), ENTRY_METHODS, "my.toml")
+    return systems(METHODS, ["tiny"], parsed(text), "my.toml")
 
 
 def test_an_entry_is_a_system_under_its_own_name():

@@ -17,10 +17,11 @@ from safetensors.numpy import save_file
 
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.baselines.method import ClaimInput
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
-from decomposerl.evaluation.systems import Model, System, systems, with_entries
+from decomposerl.evaluation.systems import Model, System, systems
 from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
@@ -31,8 +32,8 @@ from evaluation_parts import ScriptedCaller, two_steps
 from evaluation_runs import Predicted, frame_of_claims, predicted
 from fault_server import MODEL, Answer, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.generation import ContextGuard, OpenedSystem, Task
-from resources.evaluation.local_model import Weights, context_of
+from resources.evaluation.generation import ContextGuard, OpenedSystem
+from resources.evaluation.local_model import context_of, load_weights
 from resources.evaluation.model import EvaluationModelResource
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
@@ -51,7 +52,7 @@ ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 def own(folder: Path, text: str) -> dict[str, System]:
     """The systems of a file in ``folder``."""
     entries = parse_systems_toml(text, "systems.toml", folder, PROTOCOLS, RECIPES)
-    every = with_entries(systems(METHODS, RECIPES), entries, ENTRY_METHODS, "systems.toml")
+    every = systems(METHODS, RECIPES, entries)
     return {one.key: one for one in every}
 
 
@@ -135,33 +136,6 @@ def test_prompts_are_the_entrys(tmp_path: Path):
     with FaultServer(usual=replying("Supported")) as served:
         by_entry(tmp_path, "simple", served.url, 1, prompts="./words")
         assert served.prompts[0].startswith("Arlo Brin opened")
-
-
-@pytest.mark.parametrize(
-    ("method", "written"),
-    [("claimdecomp", "Is it old? | yes"), ("chen_2024", "1. Is it old?")],
-)
-def test_a_trained_decomposer_writes_the_questions(method: str, written: str, tmp_path: Path):
-    """In its own words, and nothing else; without one the method's model is prompted for them."""
-    with (
-        FaultServer(usual=replying("Yes")) as rest,
-        FaultServer(usual=replying(written)) as trained,
-    ):
-        text = entry("a", method, rest.url)
-        own_words = {"model": MODEL, "base_url": trained.url, "user": "Split: {claim}"}
-        lines = (f"{field} = {json.dumps(value)}" for field, value in own_words.items())
-        plain = own(tmp_path, text)["a"]
-        system = own(tmp_path, "\n".join([text, "[a.decomposer]", *lines, ""]))["a"]
-        made = predicted(tmp_path, system, 1)
-        assert set(trained.prompts) == {f"Split: {claim_row(0)['claim']}"}
-        assert not any("Split:" in prompt for prompt in rest.prompts)
-        assert all("Is it old?" in prompt for prompt in rest.prompts[:1])
-        before = len(trained.prompts)
-        prompted = predicted(tmp_path, plain, 1)
-        assert before == len(trained.prompts)
-    assert plain.entry_digest != system.entry_digest
-    assert 2 == len({one.predictions["engine"][0] for one in (made, prompted)})
-    assert "chat:" in made.predictions["engine"][0].partition(" questions=")[2]
 
 
 def test_a_context_is_known_through_the_entry(tmp_path: Path):
@@ -465,10 +439,10 @@ def test_a_policy_in_process_has_the_context_of_its_base(tmp_path: Path):
     """Read from the configuration, before any weights; unknown where there is none."""
     (tmp_path / "config.json").write_text("[]", "utf-8")
     with chdir(tmp_path):  # a file of the working folder belongs to no model
-        assert 0 == context_of("")
-    model, _ = Weights(str(CHECKPOINT)).load()
-    assert model.config.max_position_embeddings == context_of(str(CHECKPOINT)) > 0
-    assert 0 == context_of("org/none")
+        assert 0 == context_of(Endpoint())
+    model, _ = load_weights(base := Endpoint(model=str(CHECKPOINT)))
+    assert model.config.max_position_embeddings == context_of(base) > 0
+    assert 0 == context_of(Endpoint(model="org/none"))
 
 
 def test_a_claim_that_fits_is_not_touched():
@@ -493,9 +467,7 @@ def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
-    task = Task(named, two_steps, "simple")
-    caller = ScriptedCaller()
-    system = OpenedSystem(task, caller, tmp_path, guard=guard)
+    system = OpenedSystem(named, two_steps, "simple", ScriptedCaller(), tmp_path, guard)
     seen = list(system.results({"a": endless, "b": short}))
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [

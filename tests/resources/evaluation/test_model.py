@@ -25,10 +25,9 @@ from evaluation_graph import write_policy_of
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.model import EvaluationModelResource, entry_engine, unavailable
-from resources.evaluation.runner import MethodCaller, MethodPrompts
+from resources.evaluation.model import EvaluationModelResource, unavailable
+from resources.evaluation.runner import MethodCaller
 from resources.evaluation.trained_policy import policy_facts
-from resources.hub.locks import ModelLocks
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.integrity import DIGESTS
 from resources.store.parquet import DataFolder, write_parquet
@@ -44,13 +43,12 @@ OWN = '[mine]\nmethod = "simple"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1
 NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 
 
-def caller(folder: Path, port: str = "endpoint", **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an entry
-    """The caller of an entry, which is never asked."""
-    given = {"name": "a", "method": "simple", "model": "m", "base_url": [URL], **fields}
-    model = EvaluationModelResource(
-        results_dir=str(folder), server=ServerFields(vllm=["vllm"]), likeliest=0
-    )
-    return entry_engine(SystemEntry(**given), model, ModelLocks(), port).caller(MethodPrompts())
+def caller(folder: Path, **fields: Any) -> MethodCaller:  # noqa: ANN401 - of an endpoint
+    """The caller of a person's own endpoint, which is never asked."""
+    place, server = {"model": "m", "base_url": [URL], **fields}, ServerFields(vllm=["vllm"])
+    own = {"endpoint": EndpointConfig(**place), "server": server, "likeliest": 0}
+    with opened(folder, "simple-endpoint-faithful", **own) as system:
+        return system.caller
 
 
 def lesson_claims() -> pl.DataFrame:
@@ -129,15 +127,19 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path, tmp_pat
     template.write_text(template.read_text("utf-8") + " ", "utf-8")
     assert before != engine()
     folder = data / "policy" / "tiny" / "adapter"
-    lora = {"model": "org/m", "adapter": str(folder), "method": "trace"}
-    names = {caller(tmp_path, revision=one, **lora).engine for one in ("", "abc", "def")}
+    names = set()
+    for revision in ("", "abc", "def"):
+        lora = {"model": "org/m", "adapter": str(folder), "base_url": [URL], "revision": revision}
+        entry = SystemEntry(name="a", method="trace", **lora)
+        with opened(data, systems([], [], [entry])[0]) as one:
+            names.add(one.engine)
     assert 3 == len(names)
 
 
 def test_the_hash_is_over_what_is_sent(tmp_path: Path):
     """How thinking is switched, the form of a transcript, the verdict rule, worked examples."""
     plain = caller(tmp_path, continues=False)
-    started = caller(tmp_path, base_url=(), runs="server", continues=False)
+    started = caller(tmp_path, base_url=[], runs="server", continues=False)
     every = [plain, *(caller(tmp_path, thinking_style=one) for one in ("qwen", "openai"))]
     assert 3 == len({one.prompt_hash("simple") for one in every})
     assert plain.engine == started.engine
@@ -146,7 +148,7 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
 
     def hashed(key: str, **changes: object) -> str:
         with opened(tmp_path, key, **changes) as one:
-            return one.task.prompt_hash(one.caller)
+            return one.prompt_hash
 
     for key in ("folk-rules-faithful", "hiss-rules-single_call"):
         every = [hashed(key)]

@@ -19,17 +19,23 @@ from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.calibration import read_confidence
-from decomposerl.training.experiments import PAPER_7B, TINY
 from evaluation_parts import prompts_in, run_all, shelf
 from resources.chat.client import ChatClient
-from resources.evaluation.local_model import SMALL, LocalModel, Weights, few_threads, weights_digest
+from resources.evaluation.local_model import (
+    SMALL,
+    LocalModel,
+    few_threads,
+    load_weights,
+    weights_digest,
+    weights_name,
+)
 from resources.evaluation.runner import (
     ChatCaller,
     MethodCaller,
     MethodPrompts,
     Prediction,
 )
-from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
+from resources.evaluation.trained_policy import trace_procedure
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
@@ -38,7 +44,7 @@ from tiny_server import TinyServer
 
 FRESH_SEED, CLAIMS = 71_007, 2
 PROMPTS = MethodPrompts(given={"policy": load_policy_prompt(str(CHECKPOINT))})
-WEIGHTS = Weights(str(CHECKPOINT))
+BASE = Endpoint(model=str(CHECKPOINT))
 MOST = 420
 
 
@@ -59,7 +65,7 @@ def calls(max_tokens: int = MOST) -> list[ModelCall]:
 @cache
 def model(**batching: int) -> LocalModel:
     """The tiny policy in this process, loaded once."""
-    return LocalModel(WEIGHTS, PROMPTS, **batching)
+    return LocalModel(BASE, PROMPTS, **batching)
 
 
 @cache
@@ -71,16 +77,16 @@ def teacher_forced(caller: LocalModel, call: ModelCall, ids: Sequence[int]) -> t
     """Log probabilities at each of the written tokens' places, in one plain pass."""
     prompt = caller._ids("policy", call)
     with torch.inference_mode():
-        whole = caller._model(torch.tensor([[*prompt, *ids]])).logits[0].float()
+        whole = caller._loaded[0](torch.tensor([[*prompt, *ids]])).logits[0].float()
     return whole.log_softmax(dim=-1)[len(prompt) - 1 : -1]
 
 
 def test_log_probabilities_are_those_of_a_plain_pass():
     """Tokens and alternatives as by teacher forcing, in a batch or alone."""
     caller = model()
-    vocabulary = caller._tokenizer.get_vocab()
+    vocabulary = caller._loaded[1].get_vocab()
     for call, answer in zip(calls(), answers(), strict=True):
-        ids = caller._tokenizer(answer.text, add_special_tokens=False)["input_ids"]
+        ids = caller._loaded[1](answer.text, add_special_tokens=False)["input_ids"]
         assert answer.text == "".join(token.text for token in answer.tokens)
         assert len(ids) == len(answer.tokens) < len(vocabulary)
         expected = teacher_forced(caller, call, ids)
@@ -96,10 +102,15 @@ def test_log_probabilities_are_those_of_a_plain_pass():
     assert [len(one.answer.tokens) + 1 for one in alone] == [one.completion_tokens for one in alone]
 
 
+def adapted(adapter: str) -> Endpoint:
+    """The tiny policy with an adapter."""
+    return Endpoint(model=str(CHECKPOINT), adapter=adapter)
+
+
 def verified(
     caller: MethodCaller, folder: Path, most: int = MOST, count: int = CLAIMS
 ) -> list[Prediction]:
-    procedure = policy_procedure(PolicyDecoding(VIEW, most))
+    procedure = trace_procedure(VIEW, most)
     return run_all(procedure, "policy", fresh(count), caller, shelf(folder))
 
 
@@ -159,7 +170,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     assert {20} == {one.calls[0]["completion_tokens"] for one in found}
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
     claims = fresh(1) | {"long": ClaimInput("Sentence number 7 is here.", evidence)}
-    asked, shelved = policy_procedure(PolicyDecoding(None, 50)), shelf(tmp_path / "long")
+    asked, shelved = trace_procedure(None, 50), shelf(tmp_path / "long")
     found = run_all(asked, "policy", claims, model(), shelved, most_failed=0)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
@@ -172,9 +183,9 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     assert not cut.answer.truncated
     prompts = prompts_in(tmp_path)
     plain = ModelCall("answer", "first", {"claim": "x"}, continues="Once upon", max_tokens=3)
-    caller = LocalModel(WEIGHTS, prompts)
+    caller = LocalModel(BASE, prompts)
     ids = caller._ids("simple", plain)
-    assert caller._tokenizer.decode(ids).endswith("<|im_start|>Once upon")
+    assert caller._loaded[1].decode(ids).endswith("<|im_start|>Once upon")
     assert caller.answer("simple", [plain])[0].answer.truncated
 
 
@@ -197,15 +208,15 @@ def adapter(written: Path, tmp_path: Path) -> str:
 
 def test_an_adapter_is_applied_and_named(adapter: str):
     """It changes answers and name; one that is replaced after it was named is refused."""
-    changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+    changed = LocalModel(adapted(adapter), PROMPTS)
     (reply,) = changed.answer("policy", calls(8)[:1])
     (plain,) = model().answer("policy", calls(8)[:1])
     assert plain.answer.tokens != reply.answer.tokens
     assert changed.engine != model().engine
     assert changed.engine.startswith(f"transformers:{CHECKPOINT.name}:")
     with pytest.raises(EngineError, match="train the policy first"):
-        _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
-    again = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+        _ = LocalModel(adapted(str(CHECKPOINT)), PROMPTS).engine
+    again = LocalModel(adapted(adapter), PROMPTS)
     assert "adapter:" in again.engine
     configure(Path(adapter), lora_alpha=3)
     with pytest.raises(EngineError, match="was replaced while it was read"):
@@ -214,7 +225,7 @@ def test_an_adapter_is_applied_and_named(adapter: str):
 
 def test_an_adapter_is_part_of_its_model_and_has_one_name(adapter: str):
     """A small model takes one thread; the folder and order of modules are no part of a name."""
-    loaded, _ = Weights(str(CHECKPOINT), adapter).load()
+    loaded, _ = load_weights(adapted(adapter))
     assert not any("lora" in name for name, _ in loaded.named_parameters())
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -254,7 +265,7 @@ def test_an_adapter_that_is_not_applied_is_refused(
     stored = {k: v for name, one in load_file(file).items() for k, v in change(name, one).items()}
     save_file(stored, file)
     with pytest.raises(EngineError, match=said) as refused:
-        Weights(str(CHECKPOINT), adapter).load()
+        load_weights(adapted(adapter))
     assert 3 == str(refused.value).count("lora_")
     assert "more" in str(refused.value)
 
@@ -277,24 +288,22 @@ def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
     """Tokenizer, chat template and settings as well as weights; not a file beside them."""
     folder = tmp_path / "base"
     shutil.copytree(CHECKPOINT, folder)
-    before = Weights(str(folder)).name
+    before = weights_name(Endpoint(model=str(folder)))
     (folder / "README.md").write_text("words", "utf-8")
-    assert before == Weights(str(folder)).name
+    assert before == weights_name(Endpoint(model=str(folder)))
     names = {before}
     for file in ("tokenizer.json", "chat_template.jinja", "config.json", "model.safetensors"):
         with (folder / file).open("ab") as stream:
             stream.write(b" ")
-        names.add(Weights(str(folder)).name)
+        names.add(weights_name(Endpoint(model=str(folder))))
     assert 5 == len(names)
     assert {"org/m@a float32", "org/m@b float32"} == {
-        Weights("org/m", revision=revision).name for revision in ("a", "b")
+        weights_name(Endpoint(model="org/m", revision=revision)) for revision in ("a", "b")
     }
 
 
-def test_a_recipe_says_how_its_policy_is_asked():
-    """The view and the limits of training hold at inference; the prompt is the base's own."""
-    assert PolicyDecoding(VIEW, MOST) == decoding_of(TINY)
-    assert PolicyDecoding(None, 4_500) == decoding_of(PAPER_7B)
+def test_a_policy_is_asked_in_the_words_of_its_base():
+    """The prompt that a base was warm-started on, else the project's."""
     assert load_prompt("policy").digest != load_policy_prompt(str(CHECKPOINT)).digest
     assert load_prompt("policy") == load_policy_prompt("Qwen/Qwen2.5-7B-Instruct")
     other = MethodPrompts().hash("policy", [])

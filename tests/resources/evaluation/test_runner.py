@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,7 @@ from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
-from resources.evaluation.generation import (
-    SHARDS,
-    OpenedSystem,
-    Task,
-    write_calibration,
-)
+from resources.evaluation.generation import SHARDS, OpenedSystem, write_calibration
 from resources.evaluation.runner import (
     ChatCaller,
     MethodCaller,
@@ -297,18 +293,24 @@ def sure(call: ModelCall) -> ModelReply:
     return ModelReply("Supported", tokens=(Token("Supported", listed[0][1], listed),))
 
 
-def task(**changes: object) -> Task:
+def task(**changes: object) -> Callable[[MethodCaller, Path], OpenedSystem]:
+    """What opens a system with a caller and a folder."""
     named = {"method": "s", "title": "S", "model": Model("m", "M", "open"), "protocol": "faithful"}
     of_system = {name: changes.pop(name, named[name]) for name in named}
     system = System(**of_system)  # type: ignore[arg-type]
-    return Task(system, **{"procedure": traced, "prompt": "simple", **changes})  # type: ignore[arg-type]
+    given: dict[str, Any] = {"procedure": traced, "prompt": "simple", **changes}
+    return lambda caller, folder: OpenedSystem(system, caller=caller, folder=folder, **given)
 
 
 def predict(
-    asked: Task, name: str, rows: pl.DataFrame, caller: MethodCaller, folder: Path
+    opener: Callable[[MethodCaller, Path], OpenedSystem],
+    name: str,
+    rows: pl.DataFrame,
+    caller: MethodCaller,
+    folder: Path,
 ) -> Predicted:
-    """Predictions of a task; its calibration is read from the folder."""
-    return predicted_by(OpenedSystem(asked, caller, folder), name, rows, 0.02)
+    """Predictions of a system; its calibration is read from the folder."""
+    return predicted_by(opener(caller, folder), name, rows, 0.02)
 
 
 def predicted(
@@ -376,7 +378,8 @@ def test_labels_are_never_seen_and_runs_are_no_ops(tmp_path: Path):
     rounds = [json.loads(notes)["rounds"] for notes in made.predictions["notes"]]
     assert [2, 1, 2] == rounds
     caller = ScriptedCaller()
-    hashes = [task(**change).prompt_hash(caller) for change in ({}, *CHANGES[:3], CHANGES[4])]
+    changes = ({}, *CHANGES[:3], CHANGES[4])
+    hashes = [task(**change)(caller, tmp_path).prompt_hash for change in changes]
     assert 5 == len(set(hashes))
     parts = [caller.prompt_hash("simple"), "faithful", 1, "{}", 42]
     read = [*parts, READING]  # a confidence that is read anew is another result
@@ -407,10 +410,8 @@ def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Pat
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
     calibration, _ = fit_on_predictions(dev, claims(40), "dev split")
     write_calibration(tmp_path, "s-m-faithful", calibration)
-    assert calibration == OpenedSystem(task(), ScriptedCaller(sure), tmp_path).calibration()
-    assert (
-        OpenedSystem(task(method="another"), ScriptedCaller(sure), tmp_path).calibration() is None
-    )
+    assert calibration == task()(ScriptedCaller(sure), tmp_path).calibration()
+    assert task(method="another")(ScriptedCaller(sure), tmp_path).calibration() is None
     same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
     found = predict(task(), "hover", claims(4), same, tmp_path).predictions
     assert 0 == found["confidence_calibrated"].null_count()

@@ -17,23 +17,27 @@ from typer.testing import CliRunner
 from dagster_project.cli import app
 from dagster_project.engine_resources import resources_for
 from dagster_project.environment import read_settings
-from decomposerl.baselines.catalogue import METHODS
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineMissing
-from decomposerl.evaluation.entries import SystemEntry
-from decomposerl.evaluation.systems import CHAT_MODELS, system_named, systems
+from decomposerl.evaluation.systems import CHAT_MODELS
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from documents import joined
 from environment import settings_of
+from evaluation_runs import BY_KEY, opened
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
-from resources.chat.endpoint import config_of
+from resources.chat.endpoint import EndpointConfig, config_of
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.model import EvaluationModelResource, entry_engine
-from resources.hub.access import model_commit
-from resources.hub.locks import HUB_MODELS, ModelLocks, Pin, models_lock, read_model_lock
+from resources.hub.locks import (
+    HUB_MODELS,
+    ModelLocks,
+    Pin,
+    model_commit,
+    models_lock,
+    read_model_lock,
+)
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.tokens.resource import TokensResource
@@ -47,7 +51,7 @@ from resources.vllm.server import ServerFields
 from studies.reference.layouts import LAYOUTS
 from training_graph import claims
 
-NAME = "org/model"
+NAME, BASELINE = "org/model", "simple-qwen2.5-7b-faithful"
 A, B = "a" * 40, "b" * 40
 
 
@@ -89,12 +93,9 @@ def test_the_first_use_locks_and_a_moved_branch_changes_nothing(tmp_path: Path):
     hub = Hub(main=A)
     assert A == locks(tmp_path, hub).fetched(NAME)
     hub.commits["main"] = B
-    assert [A] * 4 == [
-        locks(tmp_path, hub).fetched(NAME),
-        locks(tmp_path, hub).required(NAME, "main"),
-        locks(tmp_path, hub).cached(NAME),
-        locks(tmp_path, hub).state(NAME)[0],
-    ]
+    moved = locks(tmp_path, hub)
+    assert {A} == {moved.fetched(NAME), moved.fetched(NAME, "main"), moved.cached(NAME)}
+    assert (A, "") == moved.state(NAME)
     assert 1 == hub.calls
     assert {NAME: A} == written(tmp_path)
     Path(models_lock(tmp_path / "data")).unlink()
@@ -108,12 +109,12 @@ def test_what_is_in_the_cache_is_locked_without_asking(tmp_path: Path):
     assert ("", A) == locks(tmp_path, hub).state(NAME)
     assert {} == written(tmp_path)  # a look writes nothing
     assert A == locks(tmp_path, hub).cached(NAME)
-    assert A == locks(tmp_path, hub).required(NAME)
+    assert A == locks(tmp_path, hub).fetched(NAME)
     assert (A, A) == locks(tmp_path, hub).state(NAME)
     assert 0 == hub.calls
 
 
-@pytest.mark.parametrize("use", ["cached", "fetched", "required", "state"])
+@pytest.mark.parametrize("use", ["cached", "fetched", "state"])
 def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     """The message names model, both commits and both ways out; with the locked one it is fine."""
     download(tmp_path / "cache", A)
@@ -129,12 +130,10 @@ def test_a_machine_with_another_commit_is_refused(tmp_path: Path, use: str):
     assert A == moved.cached(NAME)
 
 
-def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    """Offline and not cached: the one is refused with the command, the other runs as before."""
+def test_a_model_without_a_commit_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    """Offline and not cached: it is loaded as before; the hub's error has the command."""
     with pytest.raises(EngineMissing, match=rf"{NAME} .*hf download {NAME}$"):
-        ModelLocks(models_lock(tmp_path), tmp_path, model_commit).required(NAME)
+        model_commit(NAME, "main")
     with caplog.at_level(logging.WARNING):
         assert "" == locks(tmp_path).fetched(NAME)
     assert NAME in caplog.text
@@ -145,9 +144,9 @@ def test_code_of_a_repository_needs_a_commit_and_others_are_warned_of(
 def test_settings_of_a_person_are_kept(tmp_path: Path):
     """A full commit, a folder, and no lock file at all; a branch has a line of its own."""
     hub = Hub(main=A, v1=B)
-    assert B == locks(tmp_path, hub).required(NAME, B)
-    assert "" == locks(tmp_path, hub).required(str(tmp_path))
-    assert "v1" == ModelLocks("", ask=hub).required(NAME, "v1")
+    assert B == locks(tmp_path, hub).fetched(NAME, B)
+    assert "" == locks(tmp_path, hub).fetched(str(tmp_path))
+    assert "v1" == ModelLocks("", ask=hub).fetched(NAME, "v1")
     assert {} == written(tmp_path)
     assert (B, A) == (locks(tmp_path, hub).fetched(NAME, "v1"), locks(tmp_path, hub).fetched(NAME))
     assert {NAME: A, f"{NAME}@v1": B} == written(tmp_path)
@@ -234,14 +233,13 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
     """Where one is started; of a running one nothing is known."""
 
     def engine(**fields: object) -> str:
-        entry = SystemEntry(name="a", method="simple", model=NAME, **fields)  # type: ignore[arg-type]
-        locks = ModelLocks(lock(tmp_path, A, NAME))
-        server = ServerFields(vllm=["vllm"])
-        model = EvaluationModelResource(results_dir=str(tmp_path), server=server)
-        return entry_engine(entry, model, locks, "open").client().engine
+        lock(tmp_path, A, NAME)
+        place, server = EndpointConfig(model=NAME, **fields), ServerFields(vllm=["vllm"])
+        with opened(tmp_path, BASELINE, open_models=place, server=server) as system:
+            return system.engine
 
-    assert f"chat:{NAME}@{A}" == engine(runs="server")
-    assert f"chat:{NAME}" == engine(base_url="http://127.0.0.1:1/v1")
+    assert f"chat:{NAME}@{A} continued" == engine(runs="server")
+    assert f"chat:{NAME} continued" == engine(base_url=["http://127.0.0.1:1/v1"])
 
 
 def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_path: Path):
@@ -258,10 +256,9 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
         )
     }
     lock(tmp_path, A, "Qwen/Qwen2.5-7B-Instruct")
-    system = system_named("simple-qwen2.5-7b-faithful", systems(METHODS, []))
     folder = DataFolder(base_dir=str(tmp_path))
-    opened = paper["evaluation_model"].opened(system, folder, paper["verifier"])
-    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in opened.engine
+    system = paper["evaluation_model"].opened(BY_KEY[BASELINE], folder, paper["verifier"])
+    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in system.engine
 
 
 def test_a_revision_is_looked_for_at_the_first_use():
@@ -311,26 +308,26 @@ def test_another_commit_of_the_base_is_another_run(data: DataFolder):
 
 def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder):
     """Not on the one that is locked by now; earlier versions recorded none."""
-    run = RunFolder(data.path / "policy" / RECIPE.name)
-    assert "" == recorded_in_config(run, "revision")
+    run, recorded = RunFolder(data.path / "policy" / RECIPE.name), []
     run.path.mkdir(parents=True)
-    write_json(run.config, {"base": NAME})
-    assert "" == recorded_in_config(run, "revision")
-    write_json(run.config, {"base": NAME, "revision": A})
-    assert A == recorded_in_config(run, "revision")
+    for config in ({}, {"base": NAME}, {"base": NAME, "revision": A}):
+        write_json(run.config, config)
+        recorded.append(recorded_in_config(run, "revision"))
+    assert ["", "", A] == recorded
 
 
 CHILD = """
 import sys
 from pathlib import Path
-from resources.evaluation.local_model import Weights
+from decomposerl.endpoint import Endpoint
+from resources.evaluation.local_model import load_weights
 from resources.training.preflight import _lengths, _shape
 from resources.training.train import load_policy
 from training_parts import run_of
 run = run_of(Path(sys.argv[1]) / "run", Path("org/model"), revision=sys.argv[2])
 load_policy(run)
 print(type(_lengths(run)).__name__, type(_shape(run)).__name__)
-print(Weights("org/model", revision=sys.argv[2]).load()[0].config.max_position_embeddings)
+load_weights(Endpoint(model="org/model", revision=sys.argv[2]))
 """
 
 
@@ -346,7 +343,7 @@ def test_trainer_dry_run_and_evaluation_read_the_commit_and_not_the_branch(tmp_p
     env = os.environ | names | {"PYTHONPATH": PYTHONPATH}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
-    assert ["TokenReport", "ModelShape"] == done.stdout.splitlines()[-2].split()
+    assert ["TokenReport", "ModelShape"] == done.stdout.splitlines()[-1].split()
 
 
 def test_the_doctor_shows_locks_and_what_it_cannot_see(tmp_path: Path):
