@@ -25,9 +25,8 @@ from evaluation_graph import write_policy_of
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
-from resources.evaluation.model import EvaluationModelResource, unavailable
+from resources.evaluation.model import EvaluationModelResource, policy_facts, unavailable
 from resources.evaluation.runner import MethodCaller
-from resources.evaluation.trained_policy import policy_facts
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.integrity import DIGESTS
 from resources.store.parquet import DataFolder, write_parquet

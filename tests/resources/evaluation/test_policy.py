@@ -29,6 +29,7 @@ from resources.evaluation.local_model import (
     weights_digest,
     weights_name,
 )
+from resources.evaluation.model import trace_procedure
 from resources.evaluation.runner import (
     ChatCaller,
     ClaimToVerify,
@@ -36,7 +37,6 @@ from resources.evaluation.runner import (
     MethodPrompts,
     Prediction,
 )
-from resources.evaluation.trained_policy import trace_procedure
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
