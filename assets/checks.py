@@ -16,7 +16,7 @@ from decomposerl.reports.stage_page import guard_share, source_counts, struck_so
 from decomposerl.reports.tables import frame_markdown
 from decomposerl.schemas import CLAIMS, LABELS
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.trained_policy import leaks
+from resources.evaluation.model import leaks
 from resources.store.parquet import DataFolder
 from resources.store.recording import rounded
 from resources.store.rows import StoredRows

@@ -32,7 +32,13 @@ from decomposerl.training.experiment import ClaimsTable
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.generation import write_calibration
-from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.model import (
+    SILVER,
+    EvaluationModelResource,
+    dev_claims,
+    leaks,
+    policy_facts,
+)
 from resources.evaluation.results_folder import (
     PREDICTIONS,
     SCORES,
@@ -44,7 +50,6 @@ from resources.evaluation.results_folder import (
     run_statuses,
     subset_status,
 )
-from resources.evaluation.trained_policy import SILVER, dev_claims, leaks, policy_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, folded, partitioned_check, rounded
 from resources.store.run_lock import locked_asset

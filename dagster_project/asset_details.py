@@ -41,7 +41,7 @@ from resources.catalogue.database import FILE
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
 from resources.entities.rule_engine import RuleEntities
-from resources.evaluation.trained_policy import REVISION
+from resources.evaluation.model import TRACE_REVISION
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import table_of
 from resources.tokens.word_tokens import WordTokens
@@ -95,10 +95,7 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules that decide a result beside the file of its asset, whose imports serve many assets,
 or what runs in a process of its own."""
-_FOLLOWED = (
-    *("assets", "decomposerl", "resources.catalogue"),
-    "resources.evaluation.trained_policy",
-)
+_FOLLOWED = ("assets", "decomposerl", "resources.catalogue", "resources.evaluation.model")
 _APART = ("decomposerl.reports", "decomposerl.progress", "decomposerl.funnel.catalogue")
 _ATTRITION = "decomposerl.reports.attrition"  # the one report that is an asset's table
 _IMPORT = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|[^\n]+)", re.MULTILINE)
@@ -177,7 +174,9 @@ def engine_facts(resources: Mapping[str, object]) -> dict[str, Any]:
     """What decides the answers of an asset's resources, by their names; the rest is left out."""
     every = {name: _facts(name, one) for name, one in sorted(resources.items())}
     if _EVALUATED in every:
-        every["methods"] = {one.name: one.revision for one in SYSTEM_METHODS} | {"policy": REVISION}
+        every["methods"] = {one.name: one.revision for one in SYSTEM_METHODS} | {
+            "policy": TRACE_REVISION
+        }
     return {name: facts for name, facts in every.items() if facts}
 
 

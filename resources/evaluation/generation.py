@@ -13,8 +13,8 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,14 +71,15 @@ class ContextGuard:
     """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
 
     ``room`` is for the longest reply, and for what later calls of a claim add to the prompt. Where
-    a policy reads a ``view`` of the evidence, the view has to fit.
+    a policy reads a ``view`` of the evidence, the view has to fit. Tokens are those of a ``model``
+    (its name and revision) where its tokenizer is on this machine, else a cautious estimate.
     """
 
     rule: BeyondContext = "best_sentences"
     context: int = 0
     file: PromptFile | None = None
     room: int = 0
-    counter: CautiousTokens | ModelTokens = field(default_factory=CautiousTokens)
+    model: tuple[str, str] | None = None
     view: EvidenceView | None = None
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
@@ -95,7 +96,7 @@ class ContextGuard:
         each = _NUMBER if numbered else 1
 
         def cost(texts: Sequence[str]) -> list[int]:
-            return [int(tokens) + each for tokens in self.counter.count(texts)]
+            return [int(tokens) + each for tokens in self._count(texts)]
 
         cut = self.rule == "best_sentences"
         lines = best_sentences(claim, evidence, left, cost) if cut else []
@@ -112,7 +113,7 @@ class ContextGuard:
         # A token has at least one byte, so most claims need not be counted.
         said, *shown = (len(text.encode()) for text in texts)
         if self._fixed + _CLAIMS * said + max(shown) + numbers > self.context:
-            said, *shown = map(int, self.counter.count(texts))
+            said, *shown = map(int, self._count(texts))
         left = self.context - self._fixed - _CLAIMS * said
         return left if max(shown) + numbers > left else None
 
@@ -122,20 +123,18 @@ class ContextGuard:
         return self.file is not None and any("{passages}" in s for s in self.file.sections.values())
 
     @cached_property
+    def _count(self) -> Callable[[Sequence[str]], Iterable[int]]:
+        with suppress(EngineMissing):
+            if self.model is not None and tokenizer_file(*self.model) is not None:
+                return ModelTokens(*self.model).count
+        return CautiousTokens().count
+
+    @cached_property
     def _fixed(self) -> int:
         """Tokens besides claim and evidence."""
         sections = [] if self.file is None else list(self.file.sections.values())
-        longest = max(map(int, self.counter.count(sections)), default=0)
+        longest = max(map(int, self._count(sections)), default=0)
         return longest + self.room + _MARGIN
-
-
-def counter_of(model: str, revision: str) -> CautiousTokens | ModelTokens:
-    """The model's own tokenizer where it is on this machine, else a cautious estimate."""
-    try:
-        known = tokenizer_file(model, revision)
-    except EngineMissing:
-        known = None
-    return CautiousTokens() if known is None else ModelTokens(model, revision)
 
 
 @dataclass

@@ -17,23 +17,42 @@ Opening a system loads no weights, starts no server and makes no call, except th
 for the commit of a model to be loaded that is not locked yet; neither does a run whose claims are
 all stored. A calibration in the data folder is applied where it fits model and prompt; one that
 does not fit is an error.
+
+DecomposeRL at inference writes one trace per claim, greedily (paper, section 3.1), and no judge is
+called. The verdict is the trace's; faults of the grammar are counted in a note and change nothing.
+Also which claims of the data folder training has used: the leak check, and the unused dev split.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import polars as pl
 from pydantic import Field, PrivateAttr, SecretStr
 
-from decomposerl.baselines.method import ModelCall, Procedure, offering, through
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    Procedure,
+    Steps,
+    Verification,
+    ask,
+    offering,
+    through,
+)
 from decomposerl.endpoint import Endpoint, is_path
-from decomposerl.errors import ConfigError, EngineError
+from decomposerl.errors import ConfigError, EngineError, EvaluationError
+from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
+from decomposerl.funnel.catalogue import COMPARED, decontaminate
+from decomposerl.funnel.settings import DecontaminationSettings
+from decomposerl.ports import Embedder
+from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import (
     THREE_WAY,
     PromptFile,
@@ -41,17 +60,13 @@ from decomposerl.prompts.template import (
     VerdictRule,
     labels_of,
 )
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
-from decomposerl.training.experiments import experiment
+from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.chat.connection import key_of
 from resources.chat.endpoint import EndpointConfig, open_chat
-from resources.evaluation.generation import (
-    METHODS,
-    ContextGuard,
-    OpenedSystem,
-    counter_of,
-    opened_method,
-)
+from resources.evaluation.generation import METHODS, ContextGuard, OpenedSystem, opened_method
 from resources.evaluation.local_model import LocalModel, context_of, weights_digest, weights_name
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
@@ -61,13 +76,15 @@ from resources.evaluation.runner import (
     VerifierCaller,
     scored,
 )
-from resources.evaluation.trained_policy import PROMPT, REVISION, policy_fields, trace_procedure
 from resources.hub.adapters import adapter_folder
-from resources.hub.locks import MAIN, ModelLocks, Pin, models_lock
+from resources.hub.locks import MAIN, ModelLocks, models_lock
+from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.store.stored_ports import StoredVerifier
+from resources.training.run_inputs import base_of, inputs_of, notes_folder
+from resources.training.run_store import RunFolder, read_outcome, recorded_in_config
 from resources.verifier.hosted import entry_verifier
 from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
@@ -82,6 +99,12 @@ from resources.vllm.server import (
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
+TRACE_REVISION = 1
+"""Part of a policy's prompt hash. Raise it with any change of ``trace_procedure``, of the evidence
+view or of the grammar that may change a verdict, a trace or a call: stored answers are then not
+reused."""
+SILVER = "silver_decomposed"
+_TRAINING = ("training_claims", "training_claims_random")
 _ROOMS = {"single_call": 3_072, "faithful": 2_048}
 """Tokens of a baseline's longest reply, by its protocol."""
 _LATER = {"single_call": 0, "faithful": 2_048}  # tokens that later calls add to a prompt
@@ -152,144 +175,158 @@ class EvaluationModelResource(StoredResource):
         """
         if why := unavailable(self, verifier.engine, system):
             raise ConfigError(why)
-        locks, port = ModelLocks(models_lock(data.path)), system.model.port
-        entry = self._entry(system, data, three_way=three_way)
+        port, locks = system.model.port, ModelLocks(models_lock(data.path))
+        entry = self._entry(system, data, locks, three_way=three_way)
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
-        prompts = MethodPrompts(entry.prompts or self.prompts_dir, settings=wording)
-        guard, labels = ContextGuard(self.beyond_context), labels_of(entry.verdict_rule)
-        if port in {"verifier", "rules"}:
+        words, labels = entry.prompts or self.prompts_dir, labels_of(entry.verdict_rule)
+        prompts, guard = MethodPrompts(words, settings=wording), ContextGuard(self.beyond_context)
+        if port in {"rules", "verifier"}:
             weighs = verifier.open()
             by_rules = RuleChat(weighs, prompts) if port == "rules" else VerifierCaller(weighs)
             return opened_method(system, by_rules, data.path, guard, self.seed, labels)
-        entry = self._located(entry, locks)
-        # Without a revision an entry has its addresses there: two never share replies.
-        recorded = entry.revision if system.entry is None else entry.identity
-        # A person's own endpoint may read fewer tokens than its model.
-        expected = entry.context if port == "endpoint" else context_of(entry)
-        client = partial(self._client, entry, recorded, needed_context=expected)
-        if entry.method == VERIFIER:
-            caller = self._verifier(entry, client, locks.cached, verifier)
-            cut = partial(scored, threshold=entry.threshold)
-            opened = OpenedSystem(system, cut, VERIFIER, caller, data.path, guard, entry.seed)
-            return replace(opened, decomposes=False)
         if entry.method == TRACE:
-            return self._trace(system, entry, client, data.path)
+            file = load_policy_prompt(entry.model, words, wording)
+            prompts = MethodPrompts(given={POLICY: file})
+        caller = self._caller(system, entry, prompts, locks, verifier)
+        if entry.method == TRACE:
+            return self._trace(system, entry, caller, file, data.path)
+        if entry.method == VERIFIER:
+            cut, seed = partial(scored, threshold=entry.threshold), entry.seed
+            return OpenedSystem(system, cut, VERIFIER, caller, data.path, guard, seed, False)
         room = (entry.max_tokens or _ROOMS[system.protocol]) + _LATER[system.protocol]
         guard = self._guard(entry, prompts.file(METHODS[system.method].prompt), room)
-        asked = self._caller(entry, prompts, client)
-        opened = opened_method(system, asked, data.path, guard, entry.seed, labels)
+        opened = opened_method(system, caller, data.path, guard, entry.seed, labels)
         if own := {name: value for name, value in entry.overrides.items() if value is not None}:
             opened.procedure = _resampled(opened.procedure, entry)
             opened.settings = json.dumps(own, sort_keys=True)
         return opened
 
     def _trace(
-        self, system: System, entry: SystemEntry, client: "OpenClient", folder: Path
+        self,
+        system: System,
+        entry: SystemEntry,
+        caller: MethodCaller,
+        file: PromptFile,
+        folder: Path,
     ) -> OpenedSystem:
         """A policy, or an entry that answers as one; no adapter is needed."""
-        view, most, warm, rule = None, _TRACE_TOKENS, 1.0, entry.verdict_rule
+        view, most, warm = None, _TRACE_TOKENS, 1.0
         if entry.recipe:
             recipe = experiment(entry.recipe)
             view, warm = recipe.evidence_view, recipe.sampling.temperature
             most = recipe.sampling.max_completion_tokens
         most = entry.max_tokens or most
-        words = entry.prompts or self.prompts_dir
-        file = load_policy_prompt(entry.model, words, PromptSettings(rule))
         # Earlier versions drew samples; their settings stay in the key of stored predictions.
         seen = None if view is None else asdict(view)
         decoding = {"view": seen, "max_tokens": most, "samples": 0, "temperature": warm}
         # A policy's own name says which weights answer; its engine's name is of the recipe's step.
         decides = entry.overrides if system.entry is not None else weights_name(entry)
+        procedure = _resampled(trace_procedure(view, most), entry)
         return OpenedSystem(
             system,
-            offering(labels_of(rule), _resampled(trace_procedure(view, most), entry)),
-            PROMPT,
-            self._caller(entry, MethodPrompts(given={PROMPT: file}), client),
+            offering(labels_of(entry.verdict_rule), procedure),
+            POLICY,
+            caller,
             folder,
             self._guard(entry, file, most, view),
             entry.seed,
             settings=json.dumps([decoding, decides], sort_keys=True),
-            revision=REVISION,
+            revision=TRACE_REVISION,
         )
 
-    def _entry(self, system: System, data: DataFolder, *, three_way: bool) -> SystemEntry:
-        """What the system's table in systems.toml says, or would say; with its recipe's values.
+    def _entry(
+        self, system: System, data: DataFolder, locks: ModelLocks, *, three_way: bool
+    ) -> SystemEntry:
+        """The table of systems.toml that opens the system, as it stands there or would stand.
 
-        A place's values were checked as the profile's.
+        With its recipe's values, its adapter's folder, its device, and the commit that is loaded:
+        the hub is asked for one that is neither locked nor cached.
         """
-        entry, port, method = system.entry, system.model.port, METHODS.get(system.method)
-        third = three_way and method is not None and method.three_way
-        if entry is not None and (third or not entry.recipe):
-            return entry.model_copy(update={"verdict_rule": THREE_WAY} if third else {})
-        if entry is not None:
-            recipe, given = experiment(entry.recipe), entry.model_fields_set
-            of_recipe = {"verdict_rule": recipe.verdict_rule, "dtype": recipe.lora.dtype}
-            return entry.model_copy(update={k: v for k, v in of_recipe.items() if k not in given})
+        port, method, entry = system.model.port, METHODS.get(system.method), system.entry
+        offers = method is not None and method.three_way
+        changes: dict[str, object] = {}
+        if entry is None:
+            rule = THREE_WAY if three_way else self.verdict_rule
+            rule = "evidence" if rule == THREE_WAY and not offers else rule
+            entry = self._of_profile(system, data, rule)
+        elif offers and three_way:
+            changes["verdict_rule"] = THREE_WAY
+        if entry.recipe:
+            recipe = experiment(entry.recipe)
+            own = {"verdict_rule": recipe.verdict_rule, "dtype": recipe.lora.dtype}
+            changes |= {k: v for k, v in own.items() if k not in entry.model_fields_set}
+        here = entry.place != "endpoint" and port not in {"rules", "verifier"}
+        if here and is_path(entry.model) and not Path(entry.model).exists():
+            raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
+        if here and entry.form != "classifier":
+            changes["revision"] = locks.fetched(entry.model, entry.revision)
+        if entry.adapter:
+            changes["adapter"] = str(adapter_folder(entry))
+        return entry.model_copy(update=changes | {"device": entry.device or self.device})
+
+    def _of_profile(self, system: System, data: DataFolder, rule: VerdictRule) -> SystemEntry:
+        """The entry of a system of the catalogue; the values of its place are the profile's.
+
+        The commit of a policy's base is the one it was trained on; at an endpoint it is what the
+        settings say.
+        """
+        port = system.model.port
         place: Endpoint = getattr(self, _PLACES[port][0]) if port in _PLACES else Endpoint()
-        fields: dict[str, object]
+        fields: dict[str, object] = {
+            "name": system.key,
+            "method": system.method,
+            "protocol": system.protocol,
+            "model": place.model or system.model.requested,
+            "verdict_rule": rule,
+            "demonstrations": None if self.demonstrations < 0 else self.demonstrations,
+        }
         if port == "policy":
-            recipe = experiment(system.model.key)
+            recipe, run = (
+                experiment(system.model.key),
+                RunFolder(data.path / "policy" / system.model.key),
+            )
             if self.policies == "in_process":
                 place = Endpoint(runs="in_process", revision=place.revision)
+            trained = "" if place.place == "endpoint" else recorded_in_config(run, "revision")
+            adapter, step = final_adapter(data, recipe.name)
             fields = {
-                **policy_fields(data, recipe, place),
+                "name": f"{recipe.name}-{step}",
                 "method": TRACE,
-                "dtype": recipe.lora.dtype,
-                "verdict_rule": recipe.verdict_rule,
-            }
-        else:
-            rule = THREE_WAY if third else self.verdict_rule
-            offered = rule != THREE_WAY or (method is not None and method.three_way)
-            fields = {
-                "name": system.key,
-                "method": system.method,
-                "protocol": system.protocol,
-                "model": place.model or system.model.requested,
-                "verdict_rule": rule if offered else "evidence",
-                "demonstrations": None if self.demonstrations < 0 else self.demonstrations,
+                "model": base_of(data, recipe),
+                "revision": trained or place.revision,
+                "adapter": str(adapter.resolve()),
+                "recipe": recipe.name,
+                "thinking_style": place.thinking_style or "none",
             }
         served = port in {"open", "policy"} and not place.at_openai
         if place.continues is None and served:
             fields["continues"] = True
         listed = {"base_url": tuple(place.base_url), "served_as": tuple(place.served_as)}
         of_place = dict(place) | listed | {"seed": self.seed}
-        return SystemEntry.model_construct(**(of_place | fields))
-
-    def _located(self, entry: SystemEntry, locks: ModelLocks) -> SystemEntry:
-        """With its adapter's folder, its device, and the commit that is loaded.
-
-        The hub is asked for a commit that is neither locked nor cached.
-        """
-        here = entry.place != "endpoint"  # an endpoint's path is its own
-        if here and is_path(entry.model) and not Path(entry.model).exists():
-            raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
-        changes = {"device": entry.device or self.device}
-        if entry.adapter:
-            changes["adapter"] = str(adapter_folder(entry))
-        if here and entry.form != "classifier":
-            changes["revision"] = locks.fetched(entry.model, entry.revision)
-        return entry.model_copy(update=changes)
+        return SystemEntry.model_construct(set(), **(of_place | fields))
 
     def _caller(
-        self, entry: SystemEntry, prompts: MethodPrompts, client: "OpenClient"
+        self,
+        system: System,
+        entry: SystemEntry,
+        prompts: MethodPrompts,
+        locks: ModelLocks,
+        profile: VerifierResource,
     ) -> MethodCaller:
-        """The caller of a baseline or a trace."""
+        """What answers for an entry; a verifier cuts long evidence into chunks itself."""
+        client = partial(self._client, system, entry)
+        if entry.method == VERIFIER and entry.form == "classifier":
+            local = ClassifierVerifier.of(entry, self.device, locks.cached)
+            return VerifierCaller(StoredVerifier(local, self.stores()), entry.threshold)
+        if entry.method == VERIFIER:
+            own = {"allow_own": profile.allow_own_prompt}
+            hosted = entry_verifier(entry, client, locks.cached, self.prompts_dir, **own)
+            return VerifierCaller(hosted, entry.threshold, entry.price)
         shared = {"seed": entry.seed, "top_logprobs": self.likeliest}
         if entry.place == "in_process":
             return LocalModel(entry, prompts, size=self.batch_size, **shared)
         continues = entry.runs in {"vllm", "server"}
         return ChatCaller(client(), entry, prompts, continues=continues, **shared)
-
-    def _verifier(
-        self, entry: SystemEntry, client: "OpenClient", pin: Pin, profile: VerifierResource
-    ) -> VerifierCaller:
-        """The caller of a verifier, which cuts long evidence into chunks itself."""
-        if entry.form == "classifier":
-            local = ClassifierVerifier.of(entry, self.device, pin)
-            return VerifierCaller(StoredVerifier(local, self.stores()), entry.threshold)
-        own = {"allow_own": profile.allow_own_prompt}
-        hosted = entry_verifier(entry, client, pin, self.prompts_dir, **own)
-        return VerifierCaller(hosted, entry.threshold, entry.price)
 
     def _guard(
         self, entry: SystemEntry, file: PromptFile, room: int, view: EvidenceView | None = None
@@ -298,27 +335,31 @@ class EvaluationModelResource(StoredResource):
         if not (context := context_of(entry)):
             return ContextGuard(self.beyond_context)
         room += 0 if entry.place == "in_process" else entry.thought_tokens
-        counter = counter_of(entry.model, entry.revision or MAIN)
-        return ContextGuard(self.beyond_context, context, file, room, counter, view)
+        tokens = (entry.model, entry.revision or MAIN)
+        return ContextGuard(self.beyond_context, context, file, room, tokens, view)
 
     def _client(
         self,
+        system: System,
         entry: SystemEntry,
-        recorded: str,
         *,
-        needed_context: int,
+        needed_context: int = 0,
         needs_logprobs: bool = False,
     ) -> "ChatClient":
         """The client of an entry's model, or of its adapter served on it.
 
-        It opens no connection before its first request. ``recorded`` is the revision that its
-        replies are stored under. An endpoint that reads fewer tokens than ``needed_context`` is
-        refused, with ``needs_logprobs`` also one without log probabilities.
+        It opens no connection before its first request. An endpoint that reads fewer tokens than
+        ``needed_context`` (by default those that are known of the model) is refused, with
+        ``needs_logprobs`` also one without log probabilities.
 
         Raises:
             ConfigError: it has no endpoint, and there is no command to start a server.
         """
         adapter, base = None, Path(entry.model)
+        recorded = entry.revision if system.entry is None else entry.identity
+        if not needed_context:  # a person's own endpoint may read fewer tokens than its model
+            own = system.model.port == "endpoint"
+            needed_context = entry.context if own else context_of(entry)
         # Without an adapter a folder is read only where a server is started from it: an endpoint
         # may have other files. A model that was trained again, or on another base, has its own
         # replies.
@@ -360,10 +401,6 @@ class EvaluationModelResource(StoredResource):
         )
 
 
-OpenClient = Callable[..., "ChatClient"]
-"""``EvaluationModelResource._client`` of one entry."""
-
-
 def unavailable(model: EvaluationModelResource, verifier: str, system: System) -> str:
     """Why a system cannot run; empty where it may, also if its policy was not trained yet.
 
@@ -402,3 +439,109 @@ def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
         return replace(call, temperature=warm, max_tokens=entry.max_tokens or call.max_tokens)
 
     return lambda given: through(procedure(given), lambda calls: tuple(map(changed, calls)))
+
+
+def final_adapter(data: DataFolder, recipe: str) -> tuple[Path, int]:
+    """The adapter of a recipe to evaluate and its step: the one that the run ended with.
+
+    So no score is used to choose, and none is biased by the choice (the paper does not say). A
+    checkpoint is evaluated by an entry of ``systems.toml`` that names it as its adapter.
+
+    Raises:
+        ConfigError: the policy was not trained yet.
+    """
+    run = RunFolder(data.path / "policy" / recipe)
+    if not run.outcome.is_file():
+        raise ConfigError(
+            f"{run.path} holds no trained policy. Train it first: decomposerl train {recipe}"
+        )
+    outcome = read_outcome(run)
+    if outcome.adapter.is_dir():
+        verified(outcome.adapter)
+    return outcome.adapter, outcome.steps
+
+
+def policy_facts(data: DataFolder, system: System) -> dict[str, str | int]:
+    """Run metadata about the weights behind a policy's predictions; empty for other systems."""
+    if system.model.port != "policy":
+        return {}
+    adapter, step = final_adapter(data, system.model.key)
+    return {"adapter": str(adapter), "checkpoint": step}
+
+
+def trace_procedure(view: EvidenceView | None, max_tokens: int) -> Procedure:
+    """The procedure of a policy that reads a ``view`` of the evidence: one greedy trace."""
+
+    def procedure(question: ClaimInput) -> Steps:
+        evidence = question.evidence
+        if view is not None:
+            evidence = evidence_view(question.claim, evidence, view)
+        variables = {"document": evidence, "claim": question.claim}
+        greedy = ModelCall("procedure", "prompt", variables, max_tokens=max_tokens)
+        (answer,) = yield from ask(greedy)
+        trace = parse_trace(answer.text, answer.labels)
+        opening, notes = trace.opening or "", {"faults": len(trace.faults)}
+        return Verification.of_reply(trace.verdict, answer, trace.cycles, opening, notes=notes)
+
+    return procedure
+
+
+def leaks(
+    data: DataFolder, training: str, benchmarks: Sequence[str], embedder: Embedder
+) -> tuple[pl.DataFrame, int]:
+    """Training claims that match a test claim (``DROPS``), and how many test claims there are.
+
+    They are found by the three prongs of decontamination (paper, section 2) in the training set
+    ``training``, with the thresholds of the funnel's last run.
+    """
+    claims = data.read(training, list(COMPARED))
+    tests = pl.concat([data.read(f"benchmark/{name}", list(COMPARED)) for name in benchmarks])
+    config = data.run("decontaminated")["config"]
+    thresholds = DecontaminationSettings.model_validate_json(config)
+    return decontaminate(claims, tests, thresholds, embedder).drops, tests.height
+
+
+def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple[pl.DataFrame, str]:
+    """At most ``count`` claims of the silver-decomposed pool that the system has not trained on.
+
+    They are in no training set. For a policy, also as the adapter of an entry, they are neither
+    among the claims that its run copied nor among the held-out claims that its checkpoint may have
+    been chosen by. With the name of the split, as of ``dev_split``.
+
+    Raises:
+        EvaluationError: the pool was not materialized, or every claim of it is used.
+    """
+    if not data.exists(SILVER):
+        raise EvaluationError(
+            f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
+            f"Make it first: decomposerl run {SILVER} --upstream"
+        )
+    files = [*(data.file(name) for name in _TRAINING), *_claims_of_run(data, system)]
+    used: list[pl.Series] = [
+        read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
+    ]
+    silver = data.read(SILVER)
+    claims, name = dev_split(silver, used, count, seed)
+    if claims.is_empty():
+        raise EvaluationError(
+            f"none of the {silver.height:,} claims of {SILVER} is outside the training sets: "
+            "there is nothing to calibrate on"
+        )
+    return claims, name
+
+
+def _claims_of_run(data: DataFolder, system: System) -> list[Path]:
+    """Claims that the run of a policy, or of an entry's adapter, trained and was evaluated on."""
+    adapter = Path(system.entry.adapter if system.entry else "").resolve()
+    folders = {
+        recipe.name: (data.path / "policy" / recipe.name).resolve() for recipe in EXPERIMENTS
+    }
+    run = next((name for name, folder in folders.items() if folder in adapter.parents), "")
+    if system.model.port == "policy":
+        run = system.model.key
+    if not run:
+        return []
+    copies = inputs_of(data, experiment(run))
+    if copies is None:  # runs of earlier versions recorded their held-out claims only
+        return [notes_folder(data, run) / "held_out.parquet"]
+    return [copies.claims, *([copies.held_out] if copies.held_out else [])]

@@ -26,7 +26,7 @@ from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.reports.leaderboard_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED
 from plain_rows import plain, table_of
-from resources.evaluation.trained_policy import dev_claims
+from resources.evaluation.model import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import LAW, example_row, frame_of
 

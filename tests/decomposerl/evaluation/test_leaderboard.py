@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import parse_systems_toml
@@ -32,7 +32,7 @@ from decomposerl.evaluation.published import (
     PublishedRow,
     ablation_of,
 )
-from decomposerl.evaluation.systems import system_named, systems, with_entries
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import SCORES
 from decomposerl.training.experiments import EXPERIMENTS, RECIPES
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
@@ -126,7 +126,7 @@ def test_entries_are_further_systems_but_for_the_published_weights():
     for name, model in (("simple-own", "qwen2.5-7b"), ("weights", card["model"])):
         text = f'[{name}]\nmethod = "simple"\nmodel = "{model}"\nbase_url = "http://127.0.0.1:8/v1"'
         entries += parse_systems_toml(text, "my.toml", ROOT, {"simple": ["faithful"]}, [])
-    every = with_entries(SYSTEMS, entries, ENTRY_METHODS, "my.toml")
+    every = (*SYSTEMS, *systems([], [], entries))
     rows = scores([score(name, "fever", 70.0) for name in ("simple-own", "weights")])
     shown = leaderboard(rows, every, [], {}).drop_nulls("score")
     assert ("simple-own", 0, "Further systems") in shown.select("system", "table", "family").rows()

@@ -29,13 +29,13 @@ from resources.evaluation.local_model import (
     weights_digest,
     weights_name,
 )
+from resources.evaluation.model import trace_procedure
 from resources.evaluation.runner import (
     ChatCaller,
     MethodCaller,
     MethodPrompts,
     Prediction,
 )
-from resources.evaluation.trained_policy import trace_procedure
 from resources.hub.adapters import zero_product
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt

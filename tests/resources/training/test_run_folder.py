@@ -16,7 +16,7 @@ from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import experiment
 from decomposerl.training.health import spread_key
 from project import ROOT
-from resources.evaluation.trained_policy import dev_claims
+from resources.evaluation.model import dev_claims
 from resources.store.integrity import file_sha256
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
@@ -175,9 +175,9 @@ def test_evaluation_goes_by_what_the_policy_was_trained_on(data: DataFolder):
     rewrite(data, 1)
     edit(data.path / "base_policy/model.safetensors")
     (system,) = systems([], ["tiny"])
-    split = dev_claims(data, system, 100, 42)
-    assert used.isdisjoint(split.claims["claim_id"])
-    assert 3 == split.claims.height
+    unused, _ = dev_claims(data, system, 100, 42)
+    assert used.isdisjoint(unused["claim_id"])
+    assert 3 == unused.height
     assert first.base == base_of(data, RECIPE)
     recipe = replace(RECIPE, name="elsewhere", model="hub/name")
     assert "hub/name" == base_of(data, recipe)
