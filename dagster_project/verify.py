@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from dagster_project.environment import load_env_file, systems_for
+from dagster_project.environment import systems_for
 from dagster_project.found_evidence import FoundRecord
 from dagster_project.settings import Settings
 from dagster_project.training_estimate import default_recipe
@@ -106,7 +106,6 @@ def _opened(settings: Settings, system: System, open_engines: ExitStack) -> Open
         return rules
     from dagster_project.engine_resources import open_resources
 
-    load_env_file()
     resources = open_resources(settings, "evaluation_model", "data_folder", "verifier")
     model, data, verifier = open_engines.enter_context(resources)
     try:
