@@ -23,11 +23,9 @@ from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.records import ClaimRecord, claim_record
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
-from resources.evaluation.generation import OpenedSystem, opened_by_rules
-from resources.evaluation.runner import ClaimToVerify, MethodPrompts, Prediction
-from resources.store.result_store import ResultStores
-from resources.store.stored_ports import StoredVerifier
-from resources.verifier.lexical import LexicalVerifier
+from resources.evaluation.generation import OpenedSystem
+from resources.evaluation.rule_systems import opened_without_model
+from resources.evaluation.runner import ClaimToVerify, Prediction
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""
@@ -94,18 +92,16 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
 
 
 def _opened(settings: Settings, system: System, open_engines: ExitStack) -> OpenedSystem:
-    paths, model = settings.paths, system.model
-    own = model.port == "rules" or (model.port, model.requested) == ("verifier", "embedded")
-    if own and settings.verifier.engine == "embedded":
-        # Without Dagster; engine, prompt hash and stores are those of a run.
-        verifier = StoredVerifier(LexicalVerifier(), ResultStores(paths.results))
-        return opened_by_rules(system, paths.data, verifier, MethodPrompts(paths.prompts))
+    paths, engine = settings.paths, settings.verifier.engine
+    rules = opened_without_model(system, engine, paths.data, paths.results, paths.prompts)
+    if rules is not None:
+        return rules
     from dagster_project.engine_resources import open_resources
 
     resources = open_resources(settings, "evaluation_model", "data_folder", "verifier")
-    resource, data, profile = open_engines.enter_context(resources)
+    model, data, verifier = open_engines.enter_context(resources)
     try:
-        opened: OpenedSystem = resource.opened(system, data, profile)
+        opened: OpenedSystem = model.opened(system, data, verifier)
     except ConfigError as error:
         said = f"{error}. Another system: --system, such as {EMBEDDED_SYSTEM}"
         raise ConfigError(said) from error
