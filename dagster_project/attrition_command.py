@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.environment import benchmarks_for, read_settings, sources_for
+from dagster_project.environment import corpora_for, read_settings
 from dagster_project.evaluation_commands import DataOption, existing_data_folder
 from dagster_project.terminal import (
     Format,
@@ -123,5 +123,5 @@ def _ids_of_row(data: Path, file: str, row: int) -> list[str]:
         raise ConfigError(f"{file}:{row} names a row of a corpora folder, and there is no {root}")
     path = Path(file)
     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else file
-    corpora: list[Source | Benchmark] = [*sources_for(settings), *benchmarks_for(settings)]
+    corpora: list[Source | Benchmark] = [one for part in corpora_for(settings) for one in part]
     return list(dict.fromkeys(ids_of_row(name, row, corpora, FolderCorpora(root))))

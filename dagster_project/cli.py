@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dagster_project.attrition_command import attrition, explain
-from dagster_project.environment import benchmarks_for, read_settings, sources_for
+from dagster_project.environment import corpora_for, read_settings
 from dagster_project.evaluation_commands import DataOption, evaluate, leaderboard
 from dagster_project.fetch_command import fetch
 from dagster_project.init_command import init
@@ -74,7 +74,7 @@ def sources(as_json: JsonOption = False) -> None:
     given = settings.paths.corpora
     folder = given or settings.paths.data / "sample" / fingerprint()
     exists = FolderCorpora(given).exists if given else sample.paths().__contains__
-    rows = list(corpora_status(exists, (*sources_for(settings), *benchmarks_for(settings))))
+    rows = list(corpora_status(exists, [one for part in corpora_for(settings) for one in part]))
     if as_json:
         print_json(rows)
         return

@@ -22,7 +22,7 @@ from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy_asset, training_claims_random
 from dagster_project.asset_details import CodeFiles, Details, automation_sensor, this_code
 from dagster_project.engine_resources import pools_of, resources_for
-from dagster_project.environment import benchmarks_for, read_settings, sources_for, systems_for
+from dagster_project.environment import corpora_for, read_settings, systems_for
 from dagster_project.jobs import jobs_over
 from dagster_project.public_figures import JUDGE_TOKENS_A_SECOND
 from dagster_project.settings import Settings
@@ -46,7 +46,7 @@ def build_definitions(
     ``loggers`` replace Dagster's by name; its own is ``console``. ``code`` is what code versions
     are read from, by default this project's. ``prefilled``: as ``jobs_over``.
     """
-    sources, benchmarks = sources_for(settings), benchmarks_for(settings)
+    sources, benchmarks = corpora_for(settings)
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems_for(settings)
@@ -120,7 +120,8 @@ def _assets(
 
 def _prediction_pool(settings: Settings, evaluated: Sequence[System]) -> str | None:
     """The pool of predictions, if any system uses a shared device."""
-    own = any(one.entry is not None and one.entry.uses_gpu for one in evaluated)
+    entries = [one.entry for one in evaluated if one.entry is not None]
+    own = any(one.place == "server" or one.device.startswith("cuda") for one in entries)
     return pools_of(settings).get("predictions") or ("gpu" if own else None)
 
 

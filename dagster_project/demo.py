@@ -23,7 +23,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from dagster_project.environment import load_env_file, read_settings, titles_for
+from dagster_project.environment import read_settings, titles_for
 from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.progress_display import own_stream
 from dagster_project.run_progress import RunProgress
@@ -214,7 +214,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dagster_project", description=__doc__)
     parser.add_argument("--again", action="store_true", help="make again what was made before")
     again = parser.parse_args(words).again
-    load_env_file()
     settings = read_settings().with_paths(corpora=None)
     with dg.DagsterInstance.get() as plain, kept_open(plain) as instance:
         return show(settings, instance, again=again)

@@ -4,13 +4,14 @@ A setting reaches the field of its name in the resource of its section. A resour
 key's variable and reads it when a request needs the key, so Dagster neither stores nor shows a key.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pydantic import BaseModel
 
-from dagster_project.environment import entries_for, job_variables, names_of_keys
+from dagster_project.environment import entries_for, job_variables
 from dagster_project.settings import Role, Settings
 from decomposerl.endpoint import Endpoint
 from resources.chat.endpoint import ChatCacheFile, config_of
@@ -32,50 +33,84 @@ from resources.verifier.resource import VerifierResource
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _REPLY_TOKENS = 1_024  # of a writer of questions, without its thought
 _OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}  # a started server downloads its model
-_KINDS: dict[str, type[BaseModel]] = {
-    "io_manager": ParquetTables,
-    "data_folder": DataFolder,
-    "corpora": CorporaResource,
-    "chat_cache": ChatCacheFile,
-    "tokens": TokensResource,
-    "entities": EntitiesResource,
-    "verifier": VerifierResource,
-    "embedder": EmbedderResource,
-    "question_embedder": EmbedderResource,
-    "decomposer": DecomposerResource,
-    "judge": JudgeResource,
-    "policy_trainer": PolicyTrainerResource,
-    "evaluation_model": EvaluationModelResource,
-    "mapper": MapperResource,
-}
 
 
 def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]:
     """The resources; ``mapped``: for whole tables, so batches run where the settings say."""
+    text, silver, evaluation = settings.text, settings.silver, settings.evaluation
+    questions = settings.questions if settings.questions.in_use else settings.embedder
+    shared, on_gpu, device = _shared(settings), settings.machine.on_gpu, settings.machine.device
     at = parse_mapper(settings.machine.mapper, "mapper") if mapped else IN_PROCESS
     here = MapperChoice(where=at.where, workers=at.workers, address=at.address)
-    shared = _shared(settings) | {"choice": here}
-    own = _own(settings, here)
-    made = {}
-    for name, kind in _KINDS.items():
-        values = shared | own.get(name, {})
-        made[name] = kind(
-            **{field: values[field] for field in kind.model_fields if field in values}
-        )
-    return made
+    # A model on a GPU has one of its own for each worker.
+    workers = here.workers or int(on_gpu and here.where == "processes")
+    of_models = here.model_copy(update={"workers": workers, "gpus": float(on_gpu)})
+
+    def made(kind: type[BaseModel], **own: Any) -> Any:  # noqa: ANN401 - any resource
+        """The resource, with its own values and those of its fields that are shared."""
+        return kind(**{k: v for k, v in (shared | own).items() if k in kind.model_fields})
+
+    def of_role(role: Role) -> dict[str, Any]:
+        """Its endpoint, its other settings by their names, and how its batches run."""
+        fields = {name: value for name, value in role if name not in Endpoint.model_fields}
+        fields["endpoint"] = config_of(role.model_copy(update={"device": role.device or device}))
+        if role.in_use:
+            return fields | {"mapper": MapperChoice(), "batch_size": _HOSTED_BATCH}
+        return fields | {"mapper": here if fields["engine"] == "embedded" else of_models}
+
+    return {
+        "io_manager": made(ParquetTables),
+        "data_folder": made(DataFolder),
+        "corpora": made(CorporaResource),
+        "chat_cache": made(ChatCacheFile),
+        "tokens": made(
+            TokensResource,
+            engine="tokenizer" if text.tokenizer else "embedded",
+            model=text.tokenizer,
+            # Of one machine this process is enough: the tokenizer has a thread a core.
+            mapper=here if text.tokenizer and here.where == "ray" else MapperChoice(),
+        ),
+        "entities": made(
+            EntitiesResource,
+            engine="spacy" if text.spacy else "embedded",
+            models=list(text.spacy),
+            gpu=on_gpu,
+            mapper=of_models if text.spacy else here,
+        ),
+        "verifier": made(VerifierResource, **of_role(settings.verifier)),
+        "embedder": made(EmbedderResource, **of_role(settings.embedder)),
+        "question_embedder": made(EmbedderResource, **of_role(questions)),
+        "decomposer": made(
+            DecomposerResource,
+            **of_role(silver),
+            reply_tokens=_REPLY_TOKENS + silver.thought_tokens,
+        ),
+        "judge": made(JudgeResource, **of_role(settings.judge)),
+        "policy_trainer": made(PolicyTrainerResource),
+        "evaluation_model": made(
+            EvaluationModelResource,
+            open_models=config_of(evaluation),
+            openai=config_of(settings.openai),
+            endpoint=config_of(settings.endpoint),
+            policies=evaluation.policies,
+        ),
+        "mapper": made(MapperResource, choice=here),
+    }
 
 
 def _shared(settings: Settings) -> dict[str, Any]:
-    """What resources take by the names of their fields; a server sees no key of ours."""
+    """What resources take by the names of their fields."""
+    paths, machine, address = settings.paths, settings.machine, settings.training.jobs
+    # A server sees no key: neither ours nor one that its name gives away, but the hub's.
+    keys = {name for name in os.environ if f"_{name}".upper().endswith("_KEY")}
     models = (settings.evaluation, settings.endpoint, *settings.served.values())
-    keys = {model.key_variable for model in (*models, *entries_for(settings))} - {""}
-    paths, machine = settings.paths, settings.machine
-    server = {
-        "vllm": list(machine.vllm),
-        "cards": machine.cards,
-        "withheld": sorted({*names_of_keys(), *keys} - _OF_THE_HUB),
-    }
+    keys |= {model.key_variable for model in (*models, *entries_for(settings))} - {""}
+    withheld = sorted(keys - _OF_THE_HUB)
+    server = {"vllm": list(machine.vllm), "cards": machine.cards, "withheld": withheld}
+    jobs = {"address": address, "variables": job_variables(settings) if address else {}}
     return server | {
+        **dict(settings.training),
+        "jobs": jobs | {"gpus": float(machine.on_gpu)},
         "server": server,
         "base_dir": str(paths.data),
         "root": str(paths.corpora or ""),
@@ -86,56 +121,6 @@ def _shared(settings: Settings) -> dict[str, Any]:
         "heads": str(paths.data / FOLDER),
         "device": machine.device,
         "module": "dagster_project.worker",
-    }
-
-
-def _own(settings: Settings, here: MapperChoice) -> dict[str, dict[str, Any]]:
-    """What a resource alone takes; batches run ``here``."""
-    text, silver, judge = settings.text, settings.silver, settings.judge
-    on_gpu = settings.machine.on_gpu
-    # A model on a GPU has one of its own for each worker.
-    workers = here.workers or int(on_gpu and here.where == "processes")
-    of_models = here.model_copy(update={"workers": workers, "gpus": float(on_gpu)})
-
-    def of_role(role: Role, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - of an endpoint
-        """Every setting of a role that is not its endpoint's, and its endpoint."""
-        fields = {name: value for name, value in role if name not in Endpoint.model_fields}
-        changes["device"] = role.device or settings.machine.device
-        fields["endpoint"] = config_of(role).model_copy(update=changes)
-        hosted = {"mapper": MapperChoice(), "batch_size": _HOSTED_BATCH}
-        local = {"mapper": here if fields["engine"] == "embedded" else of_models}
-        return fields | (hosted if role.in_use else local)
-
-    # A judge that never thinks has no room for a thought, and nothing to switch.
-    room = 0 if judge.thinking == "off" else judge.thinking_tokens
-    plain = {"thinking": "default", "thinking_tokens": room} if judge.style == "none" else {}
-    questions = settings.questions if settings.questions.engine == "hosted" else settings.embedder
-    thought = silver.thinking_tokens if silver.style == "openai" or silver.thinking == "on" else 0
-    address = settings.training.jobs
-    jobs = {"variables": job_variables(settings) if address else {}, "address": address}
-    evaluated = {"open_models": settings.evaluation, "openai": settings.openai}
-    evaluated |= {"endpoint": settings.endpoint}
-    return {
-        "tokens": {
-            "engine": "tokenizer" if text.tokenizer else "embedded",
-            "model": text.tokenizer,
-            # Of one machine this process is enough: the tokenizer has a thread a core.
-            "mapper": here if text.tokenizer and here.where == "ray" else MapperChoice(),
-        },
-        "entities": {
-            "engine": "spacy" if text.spacy else "embedded",
-            "models": list(text.spacy),
-            "gpu": on_gpu,
-            "mapper": of_models if text.spacy else here,
-        },
-        "verifier": of_role(settings.verifier),
-        "embedder": of_role(settings.embedder),
-        "question_embedder": of_role(questions),
-        "decomposer": of_role(silver) | {"reply_tokens": _REPLY_TOKENS + thought},
-        "judge": of_role(judge, **plain),
-        "policy_trainer": dict(settings.training) | {"jobs": jobs | {"gpus": float(on_gpu)}},
-        "evaluation_model": {name: config_of(role) for name, role in evaluated.items()}
-        | {"policies": settings.evaluation.policies},
     }
 
 
@@ -153,10 +138,8 @@ def pools_of(settings: Settings) -> dict[str, str]:
     engine, on_gpu = settings.verifier.engine, settings.machine.on_gpu
     encodes = on_gpu and settings.embedder.engine == "sentence_transformers"
     using = {
-        "deduplicated": encodes,
-        "decontaminated": encodes,
+        **dict.fromkeys(("deduplicated", "decontaminated", "diversity_selected"), encodes),
         "difficulty_band": engine == "minicheck_hosted" or (engine != "embedded" and on_gpu),
-        "diversity_selected": encodes,
         "policy": on_gpu,
         "predictions": on_gpu or settings.evaluation.place == "server",
         "rule_filtered": on_gpu and bool(settings.text.spacy),

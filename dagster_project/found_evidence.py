@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dagster_project.environment import load_env_file
 from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.ports import Embedder
@@ -56,7 +55,6 @@ def with_evidence(
         if ranked_by is not None:
             from dagster_project.engine_resources import open_resources
 
-            load_env_file()
             (resource,) = stack.enter_context(open_resources(ranked_by, "embedder"))
             embedder = resource.open()
         if isinstance(where, WebSearch):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.prompt import IntPrompt
 
-from dagster_project.environment import benchmarks_for, read_settings, sources_for
+from dagster_project.environment import corpora_for, read_settings
 from dagster_project.evaluation_commands import DataOption
 from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.settings import SYSTEMS_FILE
@@ -137,7 +137,7 @@ def _refuse_taken(name: str, target: Path, folder: Path) -> None:
     if os.path.lexists(target):
         raise ConfigError(f"{target} is there already; edit it, or choose another name")
     settings = read_settings().with_paths(corpora=folder)
-    if name in {corpus.name for corpus in (*sources_for(settings), *benchmarks_for(settings))}:
+    if name in {corpus.name for corpora in corpora_for(settings) for corpus in corpora}:
         raise ConfigError(f"the corpus name '{name}' is taken; choose another")
 
 

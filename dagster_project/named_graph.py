@@ -122,9 +122,8 @@ def named_graph(data: Path | None, systems: Path | None = None) -> NamedGraph:
     It has another data folder, or another file of the user's own systems, where one is named.
     """
     from dagster_project.definitions import build_definitions
-    from dagster_project.environment import load_env_file, use_settings
+    from dagster_project.environment import use_settings
 
-    load_env_file()
     places = {"data": data and data.resolve(), "systems": systems and systems.resolve()}
     settings = use_settings("paths", **places)
     return NamedGraph(settings, build_definitions(settings))

@@ -17,7 +17,6 @@ import typer
 from dagster_project.environment import (
     NAMED_MODELS,
     entries_for,
-    load_env_file,
     use_settings,
     variable_of,
 )
@@ -85,7 +84,6 @@ def remembered(own: OwnModel, settings: Settings) -> str:
     values = own | {"title": f"{method} @ {model}"}
     text = f'["{name}"]\n'
     text += "".join(f"{field} = {json.dumps(value)}\n" for field, value in values.items())
-    load_env_file()
     try:
         (entry,) = (one for one in entries_for(settings, text) if one.name == name)
     except ConfigError as error:
@@ -107,7 +105,6 @@ def use_as_judge(own: OwnModel, recorded: Path | None = None) -> None:
         return
     if recorded is not None:
         raise ConfigError("--judge-calls and --endpoint are two judges: leave one out")
-    load_env_file()
     try:
         judge = use_settings("judge", engine="chat", **own).judge
     except ConfigError as error:

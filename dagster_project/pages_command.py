@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dagster_project.environment import benchmarks_for, read_settings, sources_for
+from dagster_project.environment import corpora_for, read_settings
 from dagster_project.fetch_command import CorporaOption, corpora_folder
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import JsonOption, print_json, print_text, report_errors
@@ -57,7 +57,7 @@ def build_pages(
     with shown_progress() as say:
         if only_needed:
             settings = read_settings().with_paths(corpora=folder)
-            every = (*sources_for(settings), *benchmarks_for(settings))
+            every = (one for part in corpora_for(settings) for one in part)
             needed = named_pages([one for one in every if one.name == corpus], folder)
         else:
             needs = megabytes(bytes_in(dump) * pages.database // pages.size)

@@ -19,7 +19,7 @@ import dagster as dg
 import polars as pl
 
 from dagster_project.doctor import check_profile, estimates_for
-from dagster_project.environment import benchmarks_for, sources_for, with_data_folder
+from dagster_project.environment import corpora_for, with_data_folder
 from dagster_project.job_runs import JobRuns
 from dagster_project.run_errors import failure_of
 from dagster_project.settings import FILE, Settings
@@ -217,7 +217,7 @@ def read(stage: Stage) -> None:
 
 def _cut_claims(stage: Stage) -> int:
     """Keep the longest claim that the funnel would keep, and others at random; their number."""
-    names = [source.name for source in sources_for(stage.settings)]
+    names = [source.name for source in corpora_for(stage.settings)[0]]
     every = {name: stage.folder.read(f"claims/{name}") for name in names}
     words = pl.col("evidence").str.count_matches(r"\S+")
     pool = pl.concat(every.values()).with_columns(_words=words).filter(pl.col("_words") <= _WORDS)
@@ -336,7 +336,7 @@ def _step(key: str, facts: Mapping[str, Any], peak: int | None, note: str) -> Re
 
 
 def _test_sets(settings: Settings) -> list[str]:
-    return [benchmark.name for benchmark in benchmarks_for(settings)]
+    return [benchmark.name for benchmark in corpora_for(settings)[1]]
 
 
 FOLDER = "rehearsal"

@@ -32,14 +32,13 @@ def rehearse(
     Doctor, funnel, two training steps, the adapter and the verifier on two test sets, leaderboard.
     Everything lies in rehearsal/ of the data folder, made anew. Exits with 1 if a step failed.
     """
-    from dagster_project.environment import load_env_file, read_settings
+    from dagster_project.environment import read_settings
     from dagster_project.progress_display import shown_progress
     from dagster_project.rehearsal import rehearse as run
     from dagster_project.training_estimate import default_recipe
     from decomposerl.reports.rehearsal import rehearsal_markdown, rehearsal_text
     from decomposerl.training.experiments import experiment as recipe_named
 
-    load_env_file()
     settings = read_settings(data=data)
     recipe = recipe_named(experiment) if experiment else default_recipe(settings)
     with shown_progress(sys.stdout) as say:

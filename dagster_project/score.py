@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dagster_project import row_forms
-from dagster_project.environment import load_env_file, read_settings
+from dagster_project.environment import read_settings
 from dagster_project.progress_display import shown_progress
 from dagster_project.terminal import Format, print_note, print_rows, print_text
 from decomposerl.errors import ConfigError, SourceFileError
@@ -148,7 +148,6 @@ def opened_engines(recorded: Path | None = None) -> Iterator[tuple[Judge, Embedd
     """
     from dagster_project.engine_resources import open_resources
 
-    load_env_file()
     names = ["question_embedder", *["judge"] * (recorded is None)]
     with open_resources(read_settings(), *names) as (questions, *judges):
         yield ReplayJudge(recorded) if recorded else judges[0].open(), questions.open()

@@ -1,54 +1,28 @@
 """Every setting in one type: folders, the model in each role, training, this machine.
 
-``Settings(**given)`` takes, in this order, what it is given, ``decomposerl.toml`` of the working
-folder or else of the data folder, the profile's own file (``profiles/*.toml``), and the defaults
-below. A profile is a choice of engines behind the same ports. A setting is a field here and the
-place that uses it; ``environment`` reads its variable.
+A profile (``profiles/*.toml``) is a choice of engines behind the same ports. A setting is a field
+here and the place that uses it; ``environment`` reads variables, files and profile.
 """
 
-import re
-import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
 
 from dagster_project.public_figures import PRICES
 from decomposerl.endpoint import Count, Endpoint, Names, Urls, plain_urls, thinking_style_of
 from decomposerl.errors import ConfigError
-from decomposerl.reports.cost import Amount
 from decomposerl.settings import Settings as Section
 from resources.mapper import parse_mapper
-from resources.store.paths import local, text_of
+from resources.store.paths import local
 from resources.vllm.process import program_of
 
 ProfileName = Literal["embedded", "local", "paper"]
-Values = dict[str, Any]
 FILE, SYSTEMS_FILE = "decomposerl.toml", "systems.toml"
 PROJECT = Path(__file__).resolve().parent.parent
-PROFILES = Path(__file__).with_name("profiles")
 _HOSTED = {"chat", "hosted", "minicheck_hosted"}
-_EMBEDDED: Values = {
-    "paths": {"prompts": ""},
-    "text": {"tokenizer": "", "spacy": ()},
-    "training": {"generation": "transformers"},
-    "machine": {"device": "cpu"},
-}
-"""The embedded profile needs nothing, whatever a .env of another profile says."""
 
 
 def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
@@ -66,7 +40,6 @@ def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
 
 
 _is_local = _must(lambda path: local(str(path), ""))
-Place = Annotated[str, _is_local]
 Folder = Annotated[Path, BeforeValidator(_is_local.func), AfterValidator(Path.resolve)]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
@@ -81,14 +54,15 @@ class Paths(Section):
     """Folders and files; relative ones are relative to the working folder."""
 
     data: Annotated[Folder, _must(lambda path: not path.is_file(), "must be a folder")] = Field(
-        PROJECT / "data",
-        description="everything that is written: Parquet, DuckDB, stored results; on a local disk",
+        PROJECT / "data", description="everything that is written; on a local disk"
     )
     corpora: Annotated[Folder, _must(Path.is_dir, "names no folder")] | None = Field(
         None, description="raw corpora (docs/how-to/curate.md); else the bundled synthetic sample"
     )
     systems: Folder | None = Field(None, description="file; else systems.toml in the data folder")
-    prompts: Place = Field("", description="folder of prompt files, each in place of ours")
+    prompts: Annotated[str, _is_local] = Field(
+        "", description="folder of prompt files, each in place of ours"
+    )
 
     @property
     def results(self) -> Path:
@@ -102,7 +76,7 @@ class Paths(Section):
 
 
 class Text(Section):
-    """What counts tokens and finds entities; the embedded profile does both by rules."""
+    """What counts tokens and finds entities: rules, unless you name models."""
 
     tokenizer: str = Field("", description="of evidence: a folder or hub name; else words count")
     spacy: Names = Field((), description="models of entities: packages or folders; else rules")
@@ -116,38 +90,32 @@ class Role(Endpoint):
     def _known_by_name(cls, values: Any) -> Any:  # noqa: ANN401 - what a user wrote
         if not isinstance(values, dict):
             return values  # refused next
-        price = PRICES.get(str(values.get("model", "")))
-        if price and not {"prompt_price", "completion_price"} & values.keys():
+        model = str(values.get("model", ""))
+        if model in PRICES and not {"prompt_price", "completion_price"} & values.keys():
+            price = PRICES[model]
             values = values | {"prompt_price": price.prompt, "completion_price": price.completion}
-        if issubclass(cls, Chat) and not values.get("thinking_style"):
-            style = thinking_style_of(str(values.get("model", "")))
-            values = {"thinking": "off" if style == "qwen" else "default"} | values
-        return values
+        switched = issubclass(cls, Chat) and not values.get("thinking_style")
+        off = switched and thinking_style_of(model) == "qwen"
+        return {"thinking": "off"} | values if off else values
 
     @property
     def in_use(self) -> bool:
         """Whether the profile calls or starts this model."""
         return getattr(self, "engine", "hosted") in _HOSTED
 
-    @property
-    def unpriced(self) -> Amount | None:
-        """What a call costs where no price is known: dollars at OpenAI's endpoint, else time."""
-        return None if self.price else "dollars" if self.at_openai else "gpu_hours"
-
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
+        needed = self.in_use if hasattr(self, "engine") else type(self) is Role and self.base_url
         unswitched = self.thinking == "on" and self.style == "none"
         unbounded = getattr(self, "bound_thinking", False) and self.style != "qwen"
         rules = {
             "adapter: an adapter is evaluated by an entry of systems.toml": self.adapter,
             "dollars is a ceiling on costs: it needs prompt_price and completion_price for "
             f"'{self.model}'": self.in_use and self.dollars and self.price is None,
-            "base_url names an endpoint; model must name its model": (
-                type(self) is Role and self.base_url and not self.model
+            "base_url must say where its endpoint is": (
+                needed and not self.base_url and not isinstance(self, Verifier)
             ),
-            "runs: nothing is started for it: 'endpoint', or 'vllm' at base_url": (
-                isinstance(self, Chat) and self.runs in {"server", "in_process"}
-            ),
+            "base_url names an endpoint; model must name its model": needed and not self.model,
             f"how to switch or bound the thinking of '{self.model}' is not known (it is switched "
             "on for Qwen3 and OpenAI's reasoning models, and bounded for Qwen3); set thinking to "
             "'default', or 'off' for a model that never thinks": (
@@ -163,6 +131,7 @@ class Chat(Role):
     """The writer of the silver questions; a Qwen3 model thinks only where `thinking` says so."""
 
     engine: Literal["embedded", "chat"] = Field("embedded", description="rules, or a chat model")
+    runs: Literal["", "endpoint", "vllm"] = Field("", description="`vllm`: base_url is vLLM's")
     thinking_tokens: Count = Field(7_168, description="room for a thought, beside the reply's")
 
 
@@ -184,14 +153,10 @@ class Verifier(Role):
     model: str = Field("bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: which")
     base_url: OneUrl = Field((), description="a server of the 7B model; else one is started")
     tokenizer: str = Field(
-        "",
-        description="measures the 7B model's chunks: a folder or hub name with a tokenizer.json, "
-        "or `bytes`; else the model's own where it is on this machine, else bytes",
+        "", description="of the 7B model's chunks: a folder, hub name or `bytes`; else its own"
     )
     allow_own_prompt: bool = Field(
-        default=False,
-        description="whether MiniCheck may run with the project's own minicheck.md where the form "
-        "it was trained on is neither in the folder of prompts nor in an installed `minicheck`",
+        False, description="our minicheck.md may stand in for MiniCheck's own form, if that is gone"
     )
 
 
@@ -225,9 +190,7 @@ class Training(Section):
     """How policies are trained."""
 
     generation: Literal["transformers", "vllm_colocate", "vllm_server"] = Field(
-        "transformers",
-        description="what samples the policy: the trainer's process, vLLM on its GPU, or `vllm "
-        "serve` on another",
+        "transformers", description="samples the policy: the trainer, vLLM on its GPU, or a server"
     )
     generation_url: Address = Field("", description="vllm_server: its URL, without /v1")
     encoder: str = Field("minilm", description="of the tiny judge")
@@ -259,7 +222,7 @@ class Machine(Section):
         ("vllm", "serve"),
         description="the command that starts a server, without any variable named KEY or *_KEY",
     )
-    cards: Annotated[int, Field(ge=1)] = Field(1, description="GPUs of that server")
+    cards: int = Field(1, ge=1, description="GPUs of that server")
 
     @property
     def on_gpu(self) -> bool:
@@ -267,10 +230,8 @@ class Machine(Section):
         return self.device.startswith("cuda")
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """All settings."""
-
-    model_config = SettingsConfigDict(frozen=True, extra="forbid")
 
     profile: ProfileName = Field(
         "embedded",
@@ -285,10 +246,7 @@ class Settings(BaseSettings):
     silver: Chat = Chat()
     judge: Judge = Judge()
     evaluation: Evaluation = Evaluation()
-    openai: Role = Field(
-        Role(model="gpt-4.1-mini", base_url=("https://api.openai.com/v1",)),
-        description="The system gpt-4.1-mini.",
-    )
+    openai: Role = Field(Role(), description="The system gpt-4.1-mini.")
     endpoint: Role = Field(
         Role(),
         description="Your own model, for systems named `<method>-endpoint-<protocol>`; see also "
@@ -309,53 +267,11 @@ class Settings(BaseSettings):
         """The same settings with other folders."""
         return self.model_copy(update={"paths": self.paths.model_copy(update=paths)})
 
-    @classmethod
-    def settings_customise_sources(  # noqa: D102 - pydantic's hook
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        *_: PydanticBaseSettingsSource,
-        **__: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        given = init_settings()
-        own = read_toml(file) if (file := own_file(given.get("paths", {}).get("data"))) else {}
-        name = given.get("profile") or own.get("profile") or "embedded"
-        known = name in get_args(ProfileName)  # else refused by the field
-        profile = read_toml(PROFILES / f"{name}.toml") if known else {}
-        for section, values in (*own.items(), *given.items()):
-            named = isinstance(values, dict) and "base_url" in values
-            if named and values["base_url"] and "runs" in profile.get(section, {}):
-                profile[section]["runs"] = "endpoint"  # the profile starts one if you name none
-            if named and section == "evaluation" and name != "embedded":
-                profile[section]["policies"] = "served"  # where you said
-        fixed = _EMBEDDED if name == "embedded" else {}
-        first, *last = (InitSettingsSource(settings_cls, it) for it in (fixed, own, profile))
-        return first, init_settings, *last
 
-
-def own_file(data: object = None) -> Path | None:
-    """``decomposerl.toml`` of the working folder, or else of the data folder; None without one."""
-    folders = (Path(), Path(str(data or Paths().data)))
-    return next((file for folder in folders if (file := folder / FILE).is_file()), None)
-
-
-def read_toml(file: Path) -> Values:
-    """The values of a settings file.
-
-    Raises:
-        ConfigError: it is no TOML; the message repeats none of it.
-    """
-    try:
-        return tomllib.loads(text_of(file))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        where = re.search(r"line \d+, column \d+|end of document", str(error))
-        raise ConfigError(f"{file} is no TOML: {where[0] if where else 'too deep'}") from None
-
-
-def fields_of(kind: type[BaseModel] = Settings) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Every field with its path, such as ``("judge", "model")``."""
-    for name, field in kind.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from (((name, *path), one) for path, one in fields_of(field.annotation))
-        else:
-            yield (name,), field
+FIELDS: dict[tuple[str, ...], FieldInfo] = {("profile",): Settings.model_fields["profile"]} | {
+    (section, name): field
+    for section, part in Settings()
+    if isinstance(part, BaseModel)
+    for name, field in type(part).model_fields.items()
+}
+"""Every setting by its path, such as ``("judge", "model")``."""

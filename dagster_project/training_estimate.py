@@ -14,7 +14,7 @@ from dagster_project.public_figures import (
 )
 from dagster_project.settings import Role, Settings
 from decomposerl.errors import ConfigError
-from decomposerl.reports.cost import FREE, CostLine, Rate
+from decomposerl.reports.cost import FREE, Amount, CostLine, Rate
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
@@ -97,14 +97,11 @@ def judge_hours() -> dict[str, float]:
 
 
 def rate_of(role: Role, figure: Figure | None = None, cards: int = 0) -> Rate:
-    """What a model's tokens cost, by ``figure``, else by a published one of it.
-
-    Its ``cards`` are by default one for each of its endpoints.
-    """
+    """What a model's tokens cost by ``figure``, else a published one, on ``cards`` or one a URL."""
     known = None if role.at_openai else figure or SERVED.get(role.model)
-    speed = known.amount if known else None
-    unknown = None if known else role.unpriced
-    return Rate(role.price, speed, unknown, cards or max(len(role.base_url), 1))
+    speed, cards = known.amount if known else None, cards or max(len(role.base_url), 1)
+    missing: Amount = "dollars" if role.at_openai else "gpu_hours"
+    return Rate(role.price, speed, None if known or role.price else missing, cards)
 
 
 def _judge(settings: Settings, recipe: Experiment, estimate: RunEstimate, tiny: Figure) -> CostLine:

@@ -1,8 +1,7 @@
-"""Verdicts on claims that belong to no test set, with any system of the catalogue.
+"""Verdicts on claims that belong to no test set, with any system: ``verify`` and the Python API.
 
-``decomposerl verify`` and ``decomposerl.api`` use it. It needs no run, no label and no benchmark
-file; results are stored in the data folder, so a claim is answered once by one system. Systems of
-rules are opened without Dagster.
+It needs no run, no label and no benchmark file; results are stored in the data folder, so a claim
+is answered once by one system. Systems of rules are opened without Dagster.
 """
 
 from collections import deque
@@ -12,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from dagster_project.environment import load_env_file, systems_for
+from dagster_project.environment import systems_for
 from dagster_project.found_evidence import FoundRecord
 from dagster_project.settings import Settings
 from dagster_project.training_estimate import default_recipe
@@ -31,8 +30,6 @@ from resources.evaluation.runner import Prediction
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""
 _UNASKED = Prediction("", Verification(None, "unparsed", ""), None, ())
-_RULES = "is tiny: rules on words, no language model. It is often wrong"
-_TINY = "is tiny: 0.4 million parameters, trained on an invented world. It is often wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +47,9 @@ class ClaimVerifier:
         Raises:
             EngineError: no claim can be answered.
         """
-        distinct = {
-            one.key: ClaimInput(one.claim, one.evidence, one.passages)
-            for one in records
-            if one.evidence
-        }
-        waiting = deque(records)
-        done = {one.key: _UNASKED for one in records if not one.evidence}
+        asked = [one for one in records if one.evidence]
+        distinct = {one.key: ClaimInput(one.claim, one.evidence, one.passages) for one in asked}
+        waiting, done = deque(records), {one.key: _UNASKED for one in records if not one.evidence}
         results = self.opened.results(distinct)
         for one in chain([_UNASKED], results):  # first those before the first with evidence
             done[one.claim_id] = one
@@ -83,10 +76,9 @@ def claim_verifier(settings: Settings, system: str = "") -> Iterator[ClaimVerifi
         ConfigError: there is no such system, the profile has no engine for it, or its policy was
             not trained.
     """
-    if not system:
-        policy = f"decomposerl-{default_recipe(settings).name}"
-        system = EMBEDDED_SYSTEM if settings.profile == "embedded" else policy
-    chosen = system_named(system, systems_for(settings))
+    policy = f"decomposerl-{default_recipe(settings).name}"
+    default = EMBEDDED_SYSTEM if settings.profile == "embedded" else policy
+    chosen = system_named(system or default, systems_for(settings))
     with ExitStack() as open_engines:
         opened = _opened(settings, chosen, open_engines)
         warnings, calibration = _weakness(chosen), None
@@ -106,7 +98,6 @@ def _opened(settings: Settings, system: System, open_engines: ExitStack) -> Open
         return rules
     from dagster_project.engine_resources import open_resources
 
-    load_env_file()
     resources = open_resources(settings, "evaluation_model", "data_folder", "verifier")
     model, data, verifier = open_engines.enter_context(resources)
     try:
@@ -119,14 +110,14 @@ def _opened(settings: Settings, system: System, open_engines: ExitStack) -> Open
 
 def _weakness(system: System) -> tuple[str, ...]:
     """What a user should know of a system that answers, but not well."""
-    port = system.model.port
+    port, entry, made_of = system.model.port, system.entry, ""
     if port == "rules" or (port == "verifier" and system.model.key == "lexical"):
-        return (f"{system.key} {_RULES}",)
-    entry = system.entry
-    tiny = entry is not None and is_path(entry.model) and Path(entry.model).name in TINY_BASES
-    if tiny or (port == "policy" and experiment(system.model.key).on_tiny_base):
-        return (f"{system.key} {_TINY}",)
-    return ()
+        made_of = "rules on words, no language model"
+    elif (port == "policy" and experiment(system.model.key).on_tiny_base) or (
+        entry is not None and is_path(entry.model) and Path(entry.model).name in TINY_BASES
+    ):
+        made_of = "0.4 million parameters, trained on an invented world"
+    return (f"{system.key} is tiny: {made_of}. It is often wrong",) * bool(made_of)
 
 
 def checked_record(values: dict[str, object], file: str, *, evidence: bool = True) -> ClaimRecord:

@@ -1,8 +1,9 @@
 """The options and the output of ``decomposerl verify``; ``verify`` does the work."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +26,12 @@ from resources.store.temporary import require_writable
 
 if TYPE_CHECKING:
     from dagster_project.settings import Settings
-    from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion
+    from decomposerl.reports.verified import VerifiedClaim
     from decomposerl.traces.records import ClaimRecord
 
-REFUTED, NO_VERDICT, OPEN = 1, 3, 4
-"""Exit codes beside 0; 2 is a wrong use, as in all commands."""
+NO_VERDICT = 3
+_CODES = {"Supported": 0, "Refuted": 1, "NotEnoughInfo": 4}
+"""Exit codes; 2 is a wrong use, as in all commands."""
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
 
@@ -90,25 +92,22 @@ def verify(  # noqa: PLR0913 - each is one option
         problems = [*problems, *unread]
     for problem in problems:
         print_note(str(problem))
-    results = _verified(settings, system, records, html, as_json=as_json)
+    if html is not None:
+        require_writable(html)
+    results = _verified(settings, system, records, as_json=as_json)
+    if html is not None:
+        _write_page(html, results)
     verdicts = [result.verdict for result in results]
     raise typer.Exit(NO_VERDICT if problems else exit_code(verdicts, many=claim is None))
 
 
 def _verified(
-    settings: "Settings",
-    system: str,
-    records: "Sequence[ClaimRecord]",
-    page: Path | None,
-    *,
-    as_json: bool,
+    settings: "Settings", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
 ) -> "list[VerifiedClaim]":
-    """Verify the claims, print each as soon as it is there, and write them to the trace page."""
+    """Verify the claims, and print each as soon as it is there."""
     from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
-    if page is not None:
-        require_writable(page)
     results: list[VerifiedClaim] = []
     quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
     with nullcontext() if quiet else shown_progress(), claim_verifier(settings, system) as verifier:
@@ -124,8 +123,6 @@ def _verified(
                 print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
-    if page is not None:
-        _write_page(page, results)
     return results
 
 
@@ -138,10 +135,12 @@ def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
     from decomposerl.reports.trace_page.results import ClaimNames, verified_item
     from resources.store.temporary import replace_text
 
-    names = ClaimNames()
-    items = list(dict.fromkeys(names.named(verified_item(one)) for one in results))
-    about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
-    index, blocks = pages_of(items, about)
+    names, about = (
+        ClaimNames(),
+        PageAbout("Verified claims", f"decomposerl {version('decomposerl')}"),
+    )
+    items = dict.fromkeys(names.named(verified_item(one)) for one in results)
+    index, blocks = pages_of([*items], about)
     replace_text(path, offline_parts(index, blocks))
     print_note(f"{counted(len(index['claim_id']), 'trace')}: {path}")
 
@@ -150,8 +149,7 @@ def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
     """The exit code for these verdicts; of ``many`` claims it says only whether all have one."""
     if None in verdicts:
         return NO_VERDICT
-    codes = {"Refuted": REFUTED, "NotEnoughInfo": OPEN}
-    return 0 if many else codes.get(str(verdicts[0]), 0)
+    return 0 if many else _CODES[str(verdicts[0])]
 
 
 def _records(
@@ -172,15 +170,13 @@ def _records(
 
     if (file is None) == (claim is None):
         raise ConfigError("give either FILE or --claim TEXT with --evidence FILE")
+    if file is not None and own is not None:
+        raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
     if file is not None:
-        if own is not None:
-            raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
         return read_claim_records(lines_of(file), name_of(file), evidence=not searched)
     if (own is None) != searched:
-        raise ConfigError(
-            "--claim needs one of --evidence FILE, --evidence-text TEXT, --retrieve FOLDER and "
-            "--search"
-        )
+        ways = "--evidence FILE, --evidence-text TEXT, --retrieve FOLDER and --search"
+        raise ConfigError(f"--claim needs one of {ways}")
     if own is None:
         return [checked_record({"claim": claim}, "--claim", evidence=False)], ()
     text, name = own, "--evidence-text"
@@ -188,26 +184,31 @@ def _records(
         name, suffix = name_of(own), own.suffix.lower()
         known = suffix in DOCUMENTS
         text = document_text(own.read_bytes(), suffix, name) if known else "\n".join(lines_of(own))
-    values: dict[str, object] = {"claim": claim, "evidence": text}
-    return [checked_record(values, f"--claim with {name}")], ()
+    return [checked_record({"claim": claim, "evidence": text}, f"--claim with {name}")], ()
 
 
 def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
     """Print a claim's trace; the last ``hidden`` warnings were printed before."""
     from decomposerl.traces.basis import basis_words
+    from decomposerl.traces.grounding import says_something
 
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
         print_block(question.question, "cyan", indent=5, lead=f"{number}. ")
         print_block(question.answer, indent=5)
-        for text, style in _evidence(question):
-            print_block(text, style, indent=5)
+        # No colour of a verdict: that the evidence has the words does not make the answer right.
+        for sentence, place in zip_longest(question.evidence, question.places, fillvalue=""):
+            where = f"evidence ({place})" if place else "evidence"
+            print_block(f"{where}: {sentence}", "dim", indent=5)
+        for cell in question.cells:
+            print_block(f"table: {cell}", "dim", indent=5)
+        if not (question.evidence or question.cells) and says_something(question.answer):
+            print_block("no sentence of the evidence behind this answer", "yellow", indent=5)
     word = basis_words(one.verdict, one.basis) if one.verdict else "No verdict"
     decided = one.verdict if one.verdict and one.basis != "silent" else ""
     print_block(word, _COLOURS.get(decided, "bold yellow"), indent=2)
-    sure = one.confidence
     said = "none, the system gives no probability of its verdict"
-    if sure is not None:
+    if (sure := one.confidence) is not None:
         calibrated = "none" if sure.calibrated is None else f"{sure.calibrated:.2f}"
         said = f"raw {sure.raw:.2f}, calibrated {calibrated} ({sure.meaning})"
     if one.verdict is not None:
@@ -216,15 +217,3 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
         print_block(f"! {warning}", "yellow", indent=2)
     print_block(f"{one.system}, {one.engine}", "dim", indent=2)
     print_block("")
-
-
-def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
-    from decomposerl.traces.grounding import says_something
-
-    # No colour of a verdict: that the evidence has the words does not make the answer right.
-    places = [f" ({place})" for place in question.places] or [""] * len(question.evidence)
-    for sentence, place in zip(question.evidence, places, strict=True):
-        yield f"evidence{place}: {sentence}", "dim"
-    yield from ((f"table: {cell}", "dim") for cell in question.cells)
-    if not (question.evidence or question.cells) and says_something(question.answer):
-        yield "no sentence of the evidence behind this answer", "yellow"

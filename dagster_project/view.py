@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from dagster_project.environment import load_env_file, systems_for
+from dagster_project.environment import systems_for
 from dagster_project.settings import Settings
 from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall
@@ -209,7 +209,6 @@ class JudgeTexts:
         if self._resource is None:
             from dagster_project.engine_resources import open_resources
 
-            load_env_file()
             (self._resource,) = self._stack.enter_context(open_resources(self.settings, "judge"))
         try:
             judge = judge_for(self._resource, experiment(recipe)).open()

@@ -8,9 +8,8 @@
     result.verdict  # "Supported"
     result.questions[0].evidence  # the sentences that the first answer rests on
 
-Profile and data folder are those of the environment (``DECOMPOSERL_PROFILE``,
-``DECOMPOSERL_DATA``). Importing this module imports no Dagster, nor does verifying with a system of
-rules, which is the default of the embedded profile.
+Profile and data folder are those of the settings. Importing this module imports no Dagster, nor
+does verifying with a system of rules, which is the default of the embedded profile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,12 +37,7 @@ def verify(claim: str, evidence: Evidence, *, system: str = "") -> VerifiedClaim
 
     ``system`` is a system's key, such as ``self_ask-qwen2.5-7b-faithful``; the default is that of
     the profile. The result is stored in the data folder, so the same call is answered at once.
-
-    Raises:
-        ConfigError: there is no such system, the profile has no engine for it, its policy was not
-            trained, or the environment is wrong.
-        SourceFileError: claim or evidence is blank or too long.
-        EngineError: no call can be answered.
+    Raises what ``verify_claims`` raises.
     """
     return verify_claims([(claim, evidence)], system=system)[0]
 
@@ -57,18 +51,18 @@ def verify_claims(
     reads: ``claim``, ``evidence`` and optionally ``claim_id``. Values of numpy and pandas are read.
 
     Raises:
-        ConfigError, SourceFileError, EngineError: as ``verify``, with the number of a claim.
+        ConfigError: there is no such system, the profile has no engine for it, its policy was not
+            trained, or a setting is wrong.
+        SourceFileError: claim or evidence is blank or too long; has the claim's number.
+        EngineError: no call can be answered.
     """
     # Imported upwards, as only the wiring knows the engines of a profile.
     from dagster_project.environment import read_settings
     from dagster_project.row_forms import plain_rows
     from dagster_project.verify import checked_record, claim_verifier
 
-    records = [
-        checked_record(claim, f"claim {number}")
-        for number, claim in enumerate(plain_rows(claims), start=1)
-    ]
-    results: list[VerifiedClaim] = []
+    rows, results = enumerate(plain_rows(claims), start=1), list[VerifiedClaim]()
+    records = [checked_record(claim, f"claim {number}") for number, claim in rows]
     with claim_verifier(read_settings(), system) as verifier:
         verifier.verify(records, results.append)
     return results

@@ -26,9 +26,6 @@ _NAME = re.compile(r"(?<=://)[^/:\[]+")
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _REASONING = re.compile(r"gpt-5|o\d")
 
-MOST_REPLY_BYTES = 2**25
-"""A cut-off for replies of any size, 32 MiB; most replies are cut off far below it."""
-
 
 def _listed(value: object) -> object:
     """A single text, or several with commas between them, as a tuple."""
@@ -71,6 +68,7 @@ Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(plain_u
 Variable = Annotated[str, AfterValidator(_variable)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def is_path(name: str) -> bool:
@@ -106,19 +104,15 @@ class Endpoint(BaseModel):
     context: Count = Field(0, description="tokens of prompt and reply together that it reads")
     thinking: Thinking = Field("default", description="of a reasoning model")
     thinking_style: Literal["", ThinkingStyle] = Field(
-        "", description="how thinking is switched; by default known from the model's name"
+        "", description="how thinking is switched; else known from the model's name"
     )
     thinking_tokens: Count = Field(4_096, description="room for a thought, beside the reply's")
     structured: bool | None = Field(None, description="enforces JSON schemas; OpenAI and vLLM do")
     continues: bool | None = Field(None, description="continues an assistant's turn, as vLLM does")
-    concurrency: Annotated[int, Field(ge=1, le=4_096)] = Field(
-        256, description="most requests in flight"
-    )
-    deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        900.0, description="seconds for one request, with the endpoint's queue"
-    )
-    most_reply_bytes: Annotated[int, Field(ge=1)] = Field(
-        MOST_REPLY_BYTES, description="most of one reply, however many tokens it has"
+    concurrency: int = Field(256, ge=1, le=4_096, description="most requests in flight")
+    deadline_s: Seconds = Field(900.0, description="of one request, with the endpoint's queue")
+    most_reply_bytes: int = Field(
+        2**25, ge=1, description="most of one reply, however many tokens it has"
     )
     calls: Count = Field(0, description="ceiling of one asset's run: requests")
     tokens: Count = Field(0, description="ceiling of one asset's run: tokens")
@@ -126,8 +120,8 @@ class Endpoint(BaseModel):
     prompt_price: Amount = Field(0.0, description="US dollars per million prompt tokens")
     completion_price: Amount = Field(0.0, description="US dollars per million completion tokens")
     dtype: NumberType = Field("float32", description="in process: number type")
-    device: Annotated[str, Field(pattern=r"^(|cpu|mps|cuda(:[0-9]+)?)$")] = Field(
-        "", description="in process: torch's name"
+    device: str = Field(
+        "", pattern=r"^(|cpu|mps|cuda(:[0-9]+)?)$", description="in process: torch's name"
     )
 
     @property
@@ -142,11 +136,6 @@ class Endpoint(BaseModel):
         """Where it runs, in words."""
         places = {"in_process": "in this process", "server": "on a server that is started"}
         return places.get(self.place) or f"at {', '.join(self.base_url)}"
-
-    @property
-    def uses_gpu(self) -> bool:
-        """Whether it needs a GPU of this machine, as far as the settings say."""
-        return self.place == "server" or self.device.startswith("cuda")
 
     @property
     def at_openai(self) -> bool:

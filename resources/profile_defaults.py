@@ -6,21 +6,18 @@ its own values as defaults, at every depth. Lists are replaced as a whole.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-
-if TYPE_CHECKING:
-    from dagster._core.definitions.definition_config_schema import DefinitionConfigSchema
 
 
 class ProfileDefaults:
     """A mixin, named before Dagster's own base class."""
 
     @property
-    def _config_schema(self) -> "DefinitionConfigSchema":
-        """Dagster's hook: the schema that run configuration is checked and completed by."""
-        schema: DefinitionConfigSchema = super()._config_schema  # type: ignore[misc]
+    def _config_schema(self) -> Any:  # noqa: ANN401 - Dagster's hook
+        """The schema that run configuration is checked and completed by."""
+        schema = super()._config_schema  # type: ignore[misc]
         field = schema.as_field()
         return type(schema)(_with_defaults(field, field.default_value))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import get_args
 
 from dagster_project.engine_resources import open_resources
-from dagster_project.environment import load_env_file, read_settings
+from dagster_project.environment import read_settings
 from dagster_project.row_forms import in_score_form, lines_of
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls
 from decomposerl.prompts.judge import TASKS, Reasons
@@ -34,7 +34,6 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=42, help="of the draw")
     options = parser.parse_args(words)
     calls = drawn_calls(lines_of(options.traces), options.calls, options.seed)
-    load_env_file()
     with open_resources(read_settings(), "judge") as (judge,):
         opened = {form: judge.model_copy(update={"reasons": form}).open() for form in FORMS}
         print(agreement_table(calls, opened))

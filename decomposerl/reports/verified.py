@@ -1,8 +1,4 @@
-"""A verified claim: verdict, confidence, and each question with the evidence its answer rests on.
-
-Takes how a system ended a claim, gives ``VerifiedClaim``: the result of ``decomposerl.api`` and of
-``decomposerl verify --json``.
-"""
+"""The result of a claim: verdict, confidence, questions, and the evidence each answer rests on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,10 +32,9 @@ _BEYOND = {
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSource:
-    """A file or page that was read to find evidence, and the passages that were used of it.
+    """A file or page that was read to find evidence, and the ``text`` that was used of it, if any.
 
-    ``title``, ``query`` and ``read_at`` (ISO 8601) are of a page; ``text`` is empty where nothing
-    was used.
+    ``title``, ``query`` and ``read_at`` (ISO 8601) are of a page.
     """
 
     place: str
@@ -54,9 +49,8 @@ class VerifiedQuestion:
     """A question, its answer, and the sentences of the evidence that the answer rests on.
 
     ``evidence`` is empty where the answer abstains or is a bare yes, no or verdict, and where no
-    sentence is near to it. ``cells`` are the figures of a table that the answer gives. ``thought``
-    is what the system wrote after the answer, if anything. ``places`` are the files or pages of
-    the sentences, where the evidence was found.
+    sentence is near to it; ``places`` are their files or pages, where it was found. ``cells`` are
+    figures of a table that the answer gives, ``thought`` is what the system wrote after the answer.
     """
 
     question: str
@@ -73,10 +67,9 @@ class VerifiedClaim:
 
     ``verdict`` is None where there is none; ``warnings`` then say why. ``confidence`` is None where
     the system has no probabilities (rules). ``engine`` names program and model. ``claim_id`` is the
-    caller's own, empty where it gave none. ``evidence`` is the text that was read, its passages on
-    lines of their own; ``opening`` and ``reply`` are the thought before the first question and the
-    output that holds the verdict, raw. ``notes`` are the method's own findings, ``sources`` what
-    was read where the evidence was found.
+    caller's own, if any. ``evidence`` is the text that was read, a passage a line; ``opening`` and
+    ``reply`` are the thought before the first question and the output with the verdict, raw.
+    ``notes`` are the method's findings, ``sources`` what was read where the evidence was found.
     """
 
     claim: str
@@ -139,16 +132,15 @@ class Verifying:
             )
             for cycle in ended.cycles
         )
-        calibrated, fit = None, ""
+        calibrated, fit, chance = None, "", ended.notes.get(SUPPORT)
         if confidence is not None and (fitted := self.calibration) is not None:
             calibrated = float(fitted.apply(np.array([confidence.normalised]))[0])
             fit = f", among {fitted.rows:,} claims of {fitted.fitted_on}"
-        support = ended.notes.get(SUPPORT)
-        chance = support if isinstance(support, float) else None
+        support = chance if isinstance(chance, float) else None
         return VerifiedClaim(
             claim,
             ended.verdict,
-            confidence_of(ended.verdict, chance, confidence, calibrated, fit),
+            confidence_of(ended.verdict, support, confidence, calibrated, fit),
             questions,
             self.system,
             self.engine,

@@ -1,11 +1,12 @@
 """``docs/reference/catalogue.md``: corpora, systems, recipes, rewards, jobs and assets."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dagster_project.definitions import build_definitions, defs
+from dagster_project.environment import read_settings
 from dagster_project.jobs import EXAMPLES, JOB_NAMES
-from dagster_project.settings import Settings
 from dagster_project.stages import Stage, stages_of
 from decomposerl.baselines.catalogue import ENTRY_METHODS, SYSTEM_METHODS
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
@@ -204,7 +205,7 @@ def _jobs() -> Iterator[str]:
 
 def _assets() -> Iterator[str]:
     with TemporaryDirectory() as folder:
-        stages = stages_of(build_definitions(Settings(paths={"data": folder})))
+        stages = stages_of(build_definitions(read_settings({}, data=Path(folder))))
     groups: dict[str, dict[str, tuple[str, str]]] = {}
     for stage in stages.values():
         name, what = _shown(stage)

@@ -6,11 +6,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, get_args
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dagster_project.environment import SHORT, variable_of
-from dagster_project.settings import PROJECT, ProfileName, Settings, fields_of
+from dagster_project.environment import SHORT, read_settings, variable_of
+from dagster_project.settings import FIELDS, PROJECT, ProfileName, Settings
 from decomposerl.endpoint import Endpoint
 from studies.reference.markdown import MADE, code, paragraphs, plain
 
@@ -105,11 +104,10 @@ def example() -> str:
 
 
 def _entries() -> Iterator[str]:
-    fields = dict(fields_of())
     for name, shown in EXAMPLES.items():
         path = tuple(name.split("."))
         section = f"[{path[0]}] " * (len(path) > 1)
-        said = f"{section}{fields[path].description}. Unset: {_default_text(path)}."
+        said = f"{section}{FIELDS[path].description}. Unset: {_default_text(path)}."
         yield f"{_comment(said)}# {shortest(path)}={shown}\n"
     for variable, (said, shown) in KEY_AND_HOME.items():
         yield f"{_comment(f'{said}.')}# {variable}={shown}\n"
@@ -130,14 +128,13 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    fields = dict(fields_of())
-    top = {path: one for path, one in fields.items() if len(path) == 1}
+    top = {path: one for path, one in FIELDS.items() if len(path) == 1}
     yield from ("## Top level", _list(top))
-    for name, field in Settings.model_fields.items():
-        kind = field.annotation
-        if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+    for name, section in Settings():
+        if name == "profile":
             continue
-        own = {path: one for path, one in fields.items() if path[0] == name and len(path) > 1}
+        field, kind = Settings.model_fields[name], type(section)
+        own = {path: one for path, one in FIELDS.items() if path[0] == name and len(path) > 1}
         if issubclass(kind, Endpoint):
             own = {path: one for path, one in own.items() if _is_own(path, one)}
         meaning = field.description or plain(kind.__doc__ or "").splitlines()[0]
@@ -172,7 +169,7 @@ def _meaning(field: FieldInfo) -> str:
 
 
 def _value(profile: str, path: Path_) -> Any:  # noqa: ANN401 - of any setting
-    value: Any = Settings(profile=profile)
+    value: Any = read_settings({"DECOMPOSERL_PROFILE": profile})
     for name in path:
         value = getattr(value, name)
     return value

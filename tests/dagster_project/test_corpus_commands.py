@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.environment import benchmarks_for
+from dagster_project.environment import corpora_for
 from decomposerl.claims.downloads import ACCESS
 from environment import lacking, settings_of
 from file_server import Fault, FileServer
@@ -160,7 +160,7 @@ def test_a_file_in_the_corpora_folder_is_named_where_it_is(tmp_path: Path):
     done = init("bridge_notes", file, tmp_path, "--supported", "odd", "--supported", "holds")
     assert 0 == done.exit_code, done.output
     assert ["source.toml"] == [path.name for path in (tmp_path / "bridge_notes").iterdir()]
-    own = benchmarks_for(settings_of(tmp_path, tmp_path))[-1]
+    own = corpora_for(settings_of(tmp_path, tmp_path))[1][-1]
     assert ["raw/notes_test.jsonl"] == [each.path for each in own.files]
     assert {"odd", "holds"} == own.labels.supported
     assert "decomposerl run benchmark/bridge_notes" in done.stdout

@@ -38,7 +38,7 @@ from decomposerl.reports.readiness import (
     readiness_text,
 )
 from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
-from environment import settings_of, variables
+from environment import settings_of, thinking, variables
 from minicheck_package import write_package
 from project import ROOT
 from resources.judge.chat_judge import load_judge_prompts
@@ -448,7 +448,7 @@ def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
 
 def paper_that_thinks(word: str) -> Settings:
     """The paper's profile, its judge's thinking written as one word or a number of tokens."""
-    return settings_of(NOWHERE, profile="paper", env=variables(JUDGE_THINKING=word))
+    return settings_of(NOWHERE, profile="paper", env=thinking(word))
 
 
 def test_a_judge_of_another_kind_costs_otherwise(tmp_path: Path):
@@ -485,7 +485,8 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
     """GPU-hours by reading, the same in the doctor's figures and on the page; and the chosen."""
     hours = judge_hours()
     words = "; ".join(f"{word} {n:,.1f}" for word, n in hours.items())
-    page = doctor(tmp_path, **LOCAL, JUDGE_THINKING="512").stdout
+    bounded = {"JUDGE__THINKING_TOKENS": "512", "JUDGE__BOUND_THINKING": "yes"}
+    page = doctor(tmp_path, **LOCAL, JUDGE__THINKING="on", **bounded).stdout
     assert f"{words}; here it is 512" in " ".join(page.split())
     guide = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
     assert ["off", "512", "on"] == list(hours)

@@ -16,6 +16,14 @@ def variables(**values: object) -> dict[str, str]:
     return {f"DECOMPOSERL_{name}": str(value) for name, value in values.items()}
 
 
+def thinking(word: str) -> dict[str, str]:
+    """The variables of a judge that thinks so, or at most so many tokens."""
+    if word.isdecimal():
+        bound = {"JUDGE__THINKING_TOKENS": word, "JUDGE__BOUND_THINKING": "yes"}
+        return variables(JUDGE__THINKING="on", **bound)
+    return variables(JUDGE__THINKING=word)
+
+
 def settings_of(
     data: Path,
     corpora: Path | None = None,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from corpora_parts import assert_conserved, load, read, rejected, rows, toy_draft, write_jsonl
-from dagster_project.environment import sources_for
+from dagster_project.environment import corpora_for
 from decomposerl.claims import passages, records
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import NativeRow, each_row, leave_out
@@ -388,7 +388,7 @@ def test_what_is_no_file_is_unreadable_and_never_waited_for(
     (tmp_path / "own").mkdir()
     make(tmp_path / "own" / "source.toml")
     with pytest.raises(ConfigError, match=r"own/source\.toml"):
-        sources_for(settings_of(tmp_path / "data", tmp_path))
+        corpora_for(settings_of(tmp_path / "data", tmp_path))
 
 
 def test_a_gzipped_file_beside_what_is_no_file_is_read(tmp_path: Path):
@@ -404,4 +404,4 @@ def test_a_description_without_end_is_an_error(tmp_path: Path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "source.toml").write_bytes(b"# " * 500_001)
     with pytest.raises(ConfigError, match="1,000,000 bytes"):
-        sources_for(settings_of(tmp_path / "data", tmp_path))
+        corpora_for(settings_of(tmp_path / "data", tmp_path))

@@ -16,11 +16,12 @@ import pytest
 from pydantic import SecretStr
 
 from dagster_project.engine_resources import resources_for
-from dagster_project.environment import process_rank, read_settings
+from dagster_project.environment import read_settings
 from dagster_project.worker import judge_facts, main
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing
 from decomposerl.training.experiment import Optimization
+from environment import thinking
 from fault_server import Answer, FaultServer
 from project import ROOT
 from resources.chat.endpoint import config_of
@@ -230,7 +231,7 @@ def test_the_dry_run_gets_the_judges_limits(tmp_path: Path, base: Path):
     run, limits = run_of(tmp_path / "run", base), []
     with FaultServer(usual=Answer(body=json.dumps(models).encode())) as served:
         for word in ("off", "on", "512"):
-            env = {"DECOMPOSERL_JUDGE__BASE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
+            env = {"DECOMPOSERL_JUDGE__BASE_URL": served.url} | thinking(word)
             profile = read_settings({"DECOMPOSERL_PROFILE": "paper"} | env)
             facts = judge_facts(run, profile)
             limits.append((facts.judge_context, facts.judge_reply, facts.judge_tokens.reply))
@@ -241,9 +242,3 @@ def test_the_dry_run_gets_the_judges_limits(tmp_path: Path, base: Path):
         assert [None] * len(bodies) == [served_context(url, JUDGE, key) for _ in bodies]
         assert len(bodies) == len(served.asked)
     assert served_context(url, JUDGE, key) is None
-
-
-def test_of_several_processes_each_knows_its_place():
-    """As ``accelerate launch`` sets it; alone without it."""
-    assert (0, 1) == process_rank({})
-    assert (3, 4) == process_rank({"RANK": "3", "WORLD_SIZE": "4"})
