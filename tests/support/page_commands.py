@@ -39,6 +39,10 @@ _FENCE = re.compile(r"^\s*```(\w*)\s*$")
 _SHELLS = {"sh", "bash", "console"}
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=--port )\d+")
+_OF_PROFILE = {  # the judge's address is the profile's, whose port must be the page's free one
+    "DECOMPOSERL_JUDGE__MODEL=": "DECOMPOSERL_JUDGE__BASE_URL=http://127.0.0.1:8000/v1 "
+    "DECOMPOSERL_JUDGE__RUNS=vllm DECOMPOSERL_JUDGE__MODEL="
+}
 _CODE = re.compile(r"`([^`]+)`")
 _FUNCTION = re.compile(r"^(\w+)\(\) \{", re.MULTILINE)
 _SERVES = re.compile(r"(?:^|\s)vllm serve\s")
@@ -107,7 +111,7 @@ def script(run: list[Block], replaced: Mapping[str, str], port: Callable[[str], 
     functions = _FUNCTION.findall("\n".join(block.text for block in run))
     whole = [block.text.replace("\\\n", " ") for block in run]
     text = "\n".join(line for one in whole for line in _first_calls(one, functions))
-    for printed, used in replaced.items():
+    for printed, used in {**replaced, **_OF_PROFILE}.items():
         text = text if used.endswith(".py") else text.replace(printed, used)
     text = _PORT.sub(lambda found: str(port(found[0])), text)
     return PRELUDE + "\n".join(_in_background(text.splitlines())) + "\n"

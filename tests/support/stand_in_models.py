@@ -164,7 +164,7 @@ class Served:
         most = body.get("max_completion_tokens") or body.get("max_tokens")
         self.check_length(prompt, most or 0)
         shift = self.adapters[name].shift if name in self.adapters else 0.0
-        words = re.findall(r"\s*\S+", self.asked.says)
+        words = re.findall(r"\s*\S+", in_schema(body) or self.asked.says)
         kept = words[: most or None]
         choice = {
             "index": 0,
@@ -210,6 +210,14 @@ def tokens_of(text: str) -> int:
 def text_of(content: str | list[Json]) -> str:
     """The text of a message."""
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+def in_schema(body: Json) -> str:
+    """A reply that follows the schema of a request, its enumerations' last values; else empty."""
+    form = (body.get("response_format") or {}).get("json_schema", {})
+    fields = form.get("schema", {}).get("properties", {})
+    values = {name: field.get("enum", ["It is so."])[-1] for name, field in fields.items()}
+    return json.dumps(values) if values else ""
 
 
 def usage(prompt: int, completion: int) -> Json:
