@@ -25,20 +25,11 @@ from strategies import law
 ESTIMATE = tokens_of(request(1))
 ALL = sum(ESTIMATE[:2])
 PRICED = {"prompt_price": 1, "completion_price": 1}
-QUOTA = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
 
 
 def spent(chat: ChatClient) -> float:
     """Tokens of prompts and replies."""
     return chat.counts["prompt_tokens"] + chat.counts["completion_tokens"]
-
-
-def test_a_quota_of_a_day_is_not_waited_for():
-    """The failure says what the endpoint said, after one call."""
-    with served_chat(usual=QUOTA) as (served, chat):
-        (outcome,) = chat.complete([request(1)])
-    assert ("rate_limited", 1) == (outcome.reason, len(served.asked))
-    assert "daily quota" in outcome.detail
 
 
 def test_the_least_loaded_endpoint_is_asked():
@@ -90,12 +81,6 @@ def test_an_endpoint_that_is_well_again_is_asked_again():
         assert [1, 19, 5] == [found.count(each) for each in (None, "server_error", "circuit_open")]
         time.sleep(0.3)
         assert [None] * len(many) == reasons(chat.complete(many))
-
-
-def test_a_short_outage_costs_no_request():
-    """Its failures are retried by the package."""
-    with served_chat([server.BROKEN] * 45, concurrency=8, retries=9) as (_, chat):
-        assert [None] * 60 == reasons(chat.complete([request(number) for number in range(60)]))
 
 
 @pytest.mark.parametrize(
