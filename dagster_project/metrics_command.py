@@ -1,15 +1,11 @@
 """``decomposerl metrics``: score any predictions against labels."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dagster_project.terminal import print_json, print_note, print_text, report_errors
-
-if TYPE_CHECKING:
-    from decomposerl.claims.claim import Record
 
 Option = typer.Option
 Id = Annotated[
@@ -79,6 +75,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     from decomposerl.evaluation.cells import Spellings
     from decomposerl.evaluation.external import Cut, Declared, measure
     from decomposerl.reports.system_report import metrics_text, sizes_sentence
+    from resources.evaluation.results_folder import read_result_rows
 
     columns = Declared.of(
         *(id_, score, group),
@@ -91,8 +88,11 @@ def metrics(  # noqa: PLR0913 - each is one option
         given=Spellings.of(supported or (), refuted or ()) if supported or refuted else None,
     )
     cut = Cut.of(threshold) if threshold else None
-    files = _rows(predictions, labels or predictions)
-    frame, rests_on, notes = measure(files, columns, cut, _rows(*dev) if dev else None)
+    files, others = (predictions, labels or predictions), dev or ()
+    rows = {path: read_result_rows(path) for path in dict.fromkeys((*files, *others))}
+    first, second = (rows[path] for path in files)
+    chooses = (rows[dev[0]], rows[dev[1]]) if dev else None
+    frame, rests_on, notes = measure((first, second), columns, cut, chooses)
     if as_json:
         print_json(rests_on | {"metrics": frame.to_dicts()})
         return
@@ -100,11 +100,3 @@ def metrics(  # noqa: PLR0913 - each is one option
     print_text(f"{metrics_text(frame)}\n\n{sizes}")
     for note in notes:
         print_note(note)
-
-
-def _rows(predictions: Path, labels: Path) -> tuple[Sequence["Record"], Sequence["Record"]]:
-    """The rows of both files, the same list where they are one."""
-    from resources.evaluation.results_folder import read_result_rows
-
-    rows = read_result_rows(predictions)
-    return rows, rows if predictions == labels else read_result_rows(labels)

@@ -328,7 +328,7 @@ def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS
     The columns of ``CALIBRATIONS`` from ``bin`` on, a row for each of at most ``bins`` bins that is
     not empty, in rising order. Bins are those of the calibration error by mass.
     """
-    columns = {"bin": bin_numbers(confidences, "mass", bins), "confidence": confidences}
+    columns = {"bin": bin_numbers(confidences, bins), "confidence": confidences}
     kinds = {"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean}
     confidence = pl.col("confidence")
     return (

@@ -37,13 +37,14 @@ from decomposerl.evaluation.intervals import (
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import Unread, class_name
-from decomposerl.evaluation.threshold import (
+from decomposerl.evaluation.metrics import (
     Candidates,
     Several,
     Threshold,
     ThresholdMetric,
+    Unread,
     choose_threshold,
+    class_names,
     combined,
 )
 
@@ -53,6 +54,7 @@ _USUAL, _PERCENT, _SHOWN = 0.5, 100, 10
 _PLACES = {"Supported": 0, "Refuted": 1}
 _SCORE = re.compile(r"(1-)?(.*?)(?::(max|mean|min))?")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_CONDITION = re.compile(r"\s*([^=]*[^=!\s])\s*(!?)=(.*)", re.DOTALL)
 _CUT = re.compile(
     r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
 )
@@ -100,16 +102,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Which column means what; a dotted name leads into nested objects, "" means there is none.
+    """The options of ``metrics``: which column means what; a dotted name leads into objects.
 
     ``ids`` are pairs of a column of the predictions and one of the labels; without any, row n
     belongs to row n. ``several`` combines a claim's scores; without it a second one is an error.
-    ``complement``: the score is that of Refuted. ``group`` (of several columns each combination),
-    ``document`` and ``where`` are of the labels. Conditions are ``COLUMN=VALUE`` or
-    ``COLUMN!=VALUE``: several values of a column are alternatives, conditions on several columns
-    must all hold. ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels,
-    predictions without a label are left out then. ``unread`` is what a claim without a verdict
-    counts as, ``given`` the user's spellings.
+    ``complement``: the score is that of Refuted. Of ``where`` (``COLUMN=VALUE``, ``COLUMN!=VALUE``)
+    several values of a column are alternatives, conditions on several columns must all hold.
+    ``missing`` is what becomes of rows without a partner; ``wrong`` is of labels, predictions
+    without a label are left out then. ``given`` are the user's spellings.
     """
 
     ids: tuple[tuple[str, str], ...]
@@ -284,8 +284,9 @@ def _metrics(
     evidence = shared_evidence(claims["document"].to_list())
     metrics = verdict_estimates(labels, verdicts, evidence, classes, unread if two_way else "class")
     if not two_way:
-        shown = {f"recall_{name}": f"recall_{class_name(n)}" for n, name in enumerate(names)}
-        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"} | shown
+        recalls = zip(names, class_names(classes), strict=True)
+        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"}
+        shown |= {f"recall_{name}": f"recall_{called}" for name, called in recalls}
         metrics = {name.replace(" ", "_"): metrics[metric] for name, metric in shown.items()}
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
@@ -418,31 +419,29 @@ def rows_that_count(records: Rows, where: Iterable[str]) -> list[bool]:
     """
     wanted: dict[tuple[str, bool], set[str]] = {}
     for condition in where:
-        name, equals, value = condition.partition("=")
-        column = name.removesuffix("!").strip()
-        if not equals or not column:
+        match = _CONDITION.fullmatch(condition)
+        if match is None:
             raise EvaluationError(
                 f"--where is '{condition}'; it must be COLUMN=VALUE or COLUMN!=VALUE"
             )
-        wanted.setdefault((column, name.endswith("!")), set()).add(_plain(value))
-    counts, words = [True] * len(records), dict[str, list[str]]()
+        wanted.setdefault((match[1], bool(match[2])), set()).add(_plain(match[3]))
+    counts, shown = [True] * len(records), list[str]()
     for (column, unequal), values in wanted.items():
-        words[column], absent = [], list[CellError]()
+        cells, absent = list[object](), list[CellError]()
         for row in records:  # a column may be absent from some rows, but not from all
             try:
-                words[column].append(_plain(cell_of(row, column)))
+                cells.append(cell_of(row, column))
             except CellError as error:
-                words[column].append(_plain(None))
+                cells.append(None)
                 absent.append(error)
         if absent and len(absent) == len(records):
             raise EvaluationError(str(absent[0]))
-        counts = [
-            counted and (word in values) != unequal
-            for counted, word in zip(counts, words[column], strict=True)
-        ]
+        words = [*map(_plain, cells)]
+        counts = [one and (word in values) != unequal
+                  for one, word in zip(counts, words, strict=True)]  # fmt: skip
+        kinds = [*dict.fromkeys(words)][:_SHOWN]
+        shown.append(f"{column} holds {', '.join(map(excerpt, kinds))}")
     if records and not any(counts):
-        kinds = {column: [*dict.fromkeys(words[column])][:_SHOWN] for column in words}
-        shown = (f"{column} holds {', '.join(map(excerpt, kinds[column]))}" for column in kinds)
         raise EvaluationError(f"{records[0].file}: --where leaves no row; {'; '.join(shown)}")
     return counts
 
@@ -483,16 +482,16 @@ def _label(columns: Declared, row: Record) -> tuple[str, str, str | None]:
     label = normal(cell_of(row, columns.label))
     if not label:
         raise CellError(row, columns.label, "holds no label")
-    cells = [(column, cell_of(row, column)) for column in columns.group]
-    words = [
-        str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column)
-        for column, cell in cells
-    ]
+    words = []
+    for column in columns.group:
+        cell = cell_of(row, column)
+        words.append(str(cell).lower() if isinstance(cell, bool) else identifier_of(row, column))
     if len(words) > 1:  # a slash within a value is no border between two
         words = [word.replace("\\", "\\\\").replace("/", "\\/") for word in words]
-    cell = cell_of(row, columns.document) if columns.document else None
-    blank = cell is None or not str(cell).strip()  # its evidence is shared with no other claim
-    return label, " / ".join(words), None if blank else identifier_of(row, columns.document)
+    document = cell_of(row, columns.document) if columns.document else None
+    # Without one its evidence is shared with no other claim.
+    known = document is not None and str(document).strip()
+    return label, " / ".join(words), identifier_of(row, columns.document) if known else None
 
 
 def _prediction(columns: Declared, row: Record) -> tuple[str, list[float]]:

@@ -13,7 +13,7 @@ Every interval is in closed form (``evaluation.intervals``); calibration errors 
 
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,7 +43,6 @@ MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 BEYOND_RATE = "beyond_context_rate"
 BY_BASIS = "accuracy_"
 """Before the name of a basis: the accuracy of the verdicts that rest on it."""
-_BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _COUNT = "_per_claim"
 _EACH, _TRACED = pl.lit(1), pl.col("trace").is_not_null()
 _BASIS = pl.when(pl.col("verdict").is_not_null()).then("basis")
@@ -169,8 +168,6 @@ def _confidence_rows(claims: pl.DataFrame) -> _Rows:
         yield _row(f"auroc_{kind}", estimate, known)
         if kind == "support":
             continue
-        for by in _BINNINGS:
-            error = calibration_error(numbers, right, by)
-            yield _row(f"ece_{by}_{kind}", Estimate(error), known)
+        yield _row(f"ece_{kind}", Estimate(calibration_error(numbers, right)), known)
         squares = (numbers - right) ** 2
         yield _row(f"brier_{kind}", ratio(squares, np.ones(len(squares)), evidence), known)
