@@ -16,7 +16,6 @@ logits) and is fitted by maximum likelihood. Reported errors are cross-fitted.
 
 import hashlib
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from decomposerl.evaluation.metrics import (
     calibration_error,
 )
 from decomposerl.evaluation.scored_claims import HAS_EVIDENCE, SHARED_EVIDENCE, in_turns
+from decomposerl.replies.wordings import Wordings
 from decomposerl.schemas import CALIBRATIONS
 from decomposerl.traces.trace import Verdict
 
@@ -50,22 +50,7 @@ PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
 """Words for Supported and for Refuted; a trace uses the first pair only."""
 SMALLEST_REST = 1e-6
 """Least probability of all unlisted tokens: log probabilities come in single precision."""
-_WORD = "|".join(word for pair in PAIRS for word in pair)
-_MARKS = r"(?:[^\S\n]|<\|?/?[a-z_]+\|?>|\\boxed|[*_`\"'“”‘’«»\[\](){}#>.!-])*+"
-_WHOSE = rf"{_MARKS}(?:(?:yes|no)\b[.,]?\s)?(?:so,?\s)?(?:the\s)?(?:(?:final|overall|my)\s)?"
-_SAYS = rf"{_MARKS}(?:[:=]|is\b(?:\s?:)?)"
-_LAST_NAMED = re.compile(
-    rf"^{_WHOSE}(?:verdict|(?<=final.)(?:answer|conclusion|label)){_SAYS}(.*)$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SAID = re.compile(
-    rf"(?:{_WHOSE}(?:verdict|answer|conclusion|label){_SAYS})?"
-    rf"{_MARKS}(?:the\s(?:claim|statement)\sis\s)?{_MARKS}({_WORD}){_MARKS}",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(rf"\s*({'|'.join(PAIRS[0])})(?![^\W_])", re.IGNORECASE)
-_LINE = re.compile(r"^(.*[^\W\d_].*)$", re.MULTILINE)
-"""A line with a letter."""
+_SPELLED = Wordings("spelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +78,19 @@ def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
     texts = [token.text for token in tokens]
     text = "".join(texts)
     if (tag := text.rfind(TAG)) >= 0:
-        said = _LABEL.match(text, tag + len(TAG))
+        said = _SPELLED["label"].match(text, tag + len(TAG))
     else:
-        lines = [*_LAST_NAMED.finditer(text)] or [*_LINE.finditer(text)]
-        said = _SAID.fullmatch(text, *lines[-1].span(1)) if lines else None
+        lines = [*_SPELLED["last_named"].finditer(text)] or [*_SPELLED["line"].finditer(text)]
+        said = _SPELLED["said"].fullmatch(text, *lines[-1].span("rest")) if lines else None
     if said is None:
         return None
     ends = list(accumulate(map(len, texts)))
-    index = bisect_right(ends, said.start(1))
+    index = bisect_right(ends, said.start("word"))
     token = tokens[index]
     if not token.alternatives:
         return None
-    before = said.start(1) - (ends[index] - len(token.text))
-    return _read_token(token, token.text[:before].strip(), said[1].lower())
+    before = said.start("word") - (ends[index] - len(token.text))
+    return _read_token(token, token.text[:before].strip(), said["word"].lower())
 
 
 def _read_token(token: Token, head: str, word: str) -> Confidence:
