@@ -224,18 +224,17 @@ def refuse_without_confidence(predictions: pl.DataFrame) -> None:
 def fit_on_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, fitted_on: str
 ) -> tuple[Calibration, pl.DataFrame]:
-    """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
+    """Fit a calibration to a system's ``PREDICTIONS`` of labelled ``claims``, with a confidence.
 
     With it comes the reliability of these confidences as ``CALIBRATIONS``, before and cross-fitted
     after; verdicts on the same evidence are in one fold.
 
     Raises:
-        EvaluationError: too few confidences, or several models or prompts.
+        EvaluationError: as ``fit_calibration``.
     """
-    bound = predictions.select("system", "engine", "prompt_hash").unique()
-    if bound.height != 1:
-        raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
-    ((system, engine, prompt_hash),) = bound.rows()
+    ((system, engine, prompt_hash),) = (
+        predictions.select("system", "engine", "prompt_hash").unique().rows()
+    )
     about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
     joined = predictions.join(about, on="claim_id", maintain_order="left")
     rows = joined.drop_nulls("confidence_normalised")
