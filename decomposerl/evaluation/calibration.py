@@ -146,12 +146,11 @@ def dev_split(
     """
     taken = pl.concat([pool["claim_id"].clear(), *used]).unique()
     free = pool.filter(HAS_EVIDENCE, ~pl.col("claim_id").is_in(taken.implode()))
-    hashes = [
-        hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
-        for claim_id in free["claim_id"]
-    ]
-    ordered = free.with_columns(_hash=pl.Series(hashes, dtype=pl.String)).sort("_hash")
-    drawn = in_turns(ordered.drop("_hash"), count)
+
+    def order(claim_id: str) -> str:
+        return hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
+
+    drawn = in_turns(free.sort(pl.col("claim_id").map_elements(order, pl.String)), count)
     digest = hashlib.sha256("".join(drawn["claim_id"].sort()).encode()).hexdigest()[:16]
     sizes = f"{drawn.height:,} of {free.height:,} unused claims of silver_decomposed"
     return drawn, f"{sizes} ({pool.height:,}), seed {seed}, claims {digest}"
@@ -232,9 +231,7 @@ def fit_on_predictions(
     Raises:
         EvaluationError: as ``fit_calibration``.
     """
-    ((system, engine, prompt_hash),) = (
-        predictions.select("system", "engine", "prompt_hash").unique().rows()
-    )
+    system, engine, prompt_hash = predictions.select("system", "engine", "prompt_hash").row(0)
     about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
     joined = predictions.join(about, on="claim_id", maintain_order="left")
     rows = joined.drop_nulls("confidence_normalised")
@@ -244,12 +241,11 @@ def fit_on_predictions(
     named = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
     calibration, after = fit_calibration(confidences, right, evidence, **named)
     bins = [
-        reliability(values, right).with_columns(
-            reading=pl.lit(name), system=pl.lit(system), engine=pl.lit(engine)
-        )
+        reliability(values, right).with_columns(reading=pl.lit(name))
         for name, values in (("normalised", confidences), ("calibrated", after))
     ]
-    return calibration, CALIBRATIONS.conform(pl.concat(bins))
+    named_bins = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
+    return calibration, CALIBRATIONS.conform(named_bins)
 
 
 def fit_calibration(
@@ -262,14 +258,12 @@ def fit_calibration(
     ``model``, ``prompt_hash`` and ``fitted_on``.
 
     Raises:
-        EvaluationError: too few verdicts, all on the same evidence, or a confidence outside 0..1.
+        EvaluationError: too few verdicts, or all on the same evidence.
     """
     if len(confidences) < LEAST_VERDICTS:
         raise EvaluationError(
             f"{len(confidences):,} verdicts are too few to fit a calibration: {LEAST_VERDICTS}"
         )
-    if not ((confidences >= 0) & (confidences <= 1)).all():
-        raise EvaluationError("a confidence to calibrate lies outside 0..1")
     pieces, numbers = np.unique(evidence, return_inverse=True)
     if len(pieces) == 1:
         raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")

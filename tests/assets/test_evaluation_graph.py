@@ -39,7 +39,7 @@ from resources.catalogue.database import build_catalogue, engines_of, open_catal
 from resources.chat.endpoint import EndpointConfig
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
-from resources.store.integrity import file_sha256, read_record, run_path, write_record
+from resources.store.integrity import file_sha256, run_path
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import example_row, frame_of
 from studies.reference.files import unlisted
@@ -286,39 +286,6 @@ def test_a_test_claim_in_a_training_set_is_found(tests: Path):
     results = {name: value.value for name, value in found.metadata.items()}
     assert 1 == sum(n for name, n in results.items() if name.startswith("training_claims_random: "))
     assert ["training_claims", "training_claims_random"] == results["training sets"]
-
-
-def results_of(instance: dg.DagsterInstance, key: list[str], name: str) -> dict[str | None, str]:
-    """The latest result of a check, by partition, as Dagster shows it."""
-    check = dg.AssetCheckKey(dg.AssetKey(key), name)
-    (found,) = [instance.event_log_storage.get_asset_check_partition_info([check])]
-    return {one.partition_key: one.latest_execution_status.value for one in found}
-
-
-def test_each_system_keeps_its_result(tests: Path):
-    """Two systems one after the other, then the first again over a file that nobody can read."""
-    first, second = OF_PROFILE[:2]
-    with dg.instance_for_test() as instance:
-        for system in (first, second):
-            assert materialize(tests, system, "fever", instance=instance).success
-        key = ["predictions", "fever"]
-        results = results_of(instance, key, "parse_rate")
-        assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
-        path = tests / f"predictions/fever/{first}.parquet"
-        unread = pl.read_parquet(path).with_columns(parse_status=pl.lit("unparsed"))
-        write_parquet(unread, path)
-        record = run_path(tests, f"predictions/fever/{first}")
-        write_record(record, read_record(record), {})  # as an earlier version had no digests
-        again = dg.materialize(
-            [*evaluation_assets(TEST_SETS, TWO, None), *evaluation_checks(NAMES, TWO)],
-            selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(key)),
-            tags={"dagster/partition": first},  # as Dagster's UI starts checks alone
-            resources=resources(tests),
-            instance=instance,
-        )
-        assert not all(one.passed for one in again.get_asset_check_evaluations())
-        results = results_of(instance, key, "parse_rate")
-        assert {first: "FAILED", second: "SUCCEEDED"} == results
 
 
 def test_every_check_of_a_partitioned_asset_has_its_partitions():
