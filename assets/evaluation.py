@@ -61,15 +61,13 @@ _Parts = dg.StaticPartitionsDefinition
 _Output = dg.MaterializeResult[StageOutput]
 
 
-class _RunConfig(dg.Config):
-    most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
-    )
+_FAILED = Field(default=0.02, ge=0, le=1, description="largest share of claims without an answer")
 
 
-class PredictionConfig(_RunConfig):
+class PredictionConfig(dg.Config):
     """What may differ in one run."""
 
+    most_failed: float = _FAILED
     limit: int | None = Field(
         default=None,
         ge=2,
@@ -78,9 +76,10 @@ class PredictionConfig(_RunConfig):
     )
 
 
-class CalibrationConfig(_RunConfig):
+class CalibrationConfig(dg.Config):
     """What may differ in one run of a calibration."""
 
+    most_failed: float = _FAILED
     claims: int = Field(default=1_000, ge=20, description="largest dev split")
     seed: int = Field(default=42, description="seed of the dev split's draw")
 
