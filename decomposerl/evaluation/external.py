@@ -33,11 +33,11 @@ from decomposerl.evaluation.cells import (
 from decomposerl.evaluation.intervals import (
     Estimate,
     auroc,
-    mean_interval,
+    mean_of,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import Unread, class_names
+from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.threshold import (
     Candidates,
     Several,
@@ -254,14 +254,12 @@ def score_claims(
     parts = claims.partition_by("group", maintain_order=True)
     if len(parts) > 1:
         scored += [("group", part["group"][0], *_metrics(part, names, unread)) for part in parts]
-        means = dict[str, Estimate]()
-        for metric in metrics:
-            own = [of_group[metric][:3] for _, _, of_group, _ in scored[1:] if metric in of_group]
-            if len(own) == len(parts):
-                values, lows, highs = zip(*own, strict=True)
-                means[metric] = Estimate(
-                    float(np.mean(values)), *mean_interval(values, lows, highs)
-                )
+        groups = [of_group for _, _, of_group, _ in scored[1:]]
+        means = {
+            metric: mean_of([of_group[metric] for of_group in groups])
+            for metric in metrics
+            if all(metric in of_group for of_group in groups)
+        }
         scored.append(("mean", "mean of groups", means, sizes))
     rows = [
         (kind, group, metric, *estimate[:3], *sizes)
@@ -276,17 +274,15 @@ def _metrics(
     every: pl.DataFrame, names: tuple[str, ...], unread: Unread
 ) -> tuple[dict[str, Estimate], list[int | None]]:
     """Each metric with its interval; the numbers of claims, of supported ones, without verdict."""
-    classes, two_way = len(names), names == TWO_WAY
-    read = every["verdict"] != classes
+    two_way, read = names == TWO_WAY, every["verdict"] != len(names)
     claims = every.filter(read) if unread == "leave-out" else every
     labels, verdicts, scores = (claims[name].to_numpy() for name in ("label", "verdict", "score"))
     evidence = shared_evidence(claims["document"].to_list())
-    metrics = verdict_estimates(labels, verdicts, evidence, classes, unread if two_way else "class")
+    called, counts_as = [name.replace(" ", "_") for name in names], unread if two_way else "class"
+    metrics = verdict_estimates(labels, verdicts, evidence, called, counts_as)
     if not two_way:
-        recalls = zip(names, class_names(classes), strict=True)
-        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"}
-        shown |= {f"recall_{name}": f"recall_{called}" for name, called in recalls}
-        metrics = {name.replace(" ", "_"): metrics[metric] for name, metric in shown.items()}
+        shown = ("accuracy", "macro_f1", *(f"recall_{name}" for name in called))
+        metrics = {metric: metrics[metric] for metric in shown}
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
     known = ~np.isnan(scores)

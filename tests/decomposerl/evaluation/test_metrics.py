@@ -25,6 +25,7 @@ from decomposerl.evaluation.intervals import (
 )
 from decomposerl.evaluation.metrics import (
     BINS,
+    NAMES,
     NONE,
     Codes,
     balanced_accuracy,
@@ -46,7 +47,8 @@ scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[int, int]]):
     """Two-way and three-way; a missing verdict is a class that no label has: always wrong."""
     labels, verdicts = np.minimum(np.array(rows), (classes - 1, classes)).T
-    estimates = verdict_estimates(labels, verdicts, np.arange(len(labels)), classes, "class")
+    places, names = np.arange(len(labels)), NAMES[:classes]
+    estimates = verdict_estimates(labels, verdicts, places, names, "class")
     found = {name: estimate.value for name, estimate in estimates.items()}
     every = {"labels": list(range(classes)), "average": None}
     lenient = np.where(verdicts == classes, 1, verdicts)
@@ -58,7 +60,6 @@ def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[
             "f1": reference.f1_score(labels, verdicts, **every, zero_division=np.nan),
         }
         as_refuted = reference.recall_score(labels, lenient, **every, zero_division=np.nan)
-    names = ("supported", "refuted", "not_enough_info")[:classes]
     expected = {
         "balanced_accuracy": kinds["recall"].mean(),
         "balanced_accuracy_as_refuted": as_refuted.mean(),
