@@ -17,15 +17,9 @@ from sklearn.metrics import f1_score
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import Spellings, normal
-from decomposerl.evaluation.external import CLAIMS, Cut, score_claims
+from decomposerl.evaluation.external import CLAIMS, score_claims
 from decomposerl.evaluation.metrics import Unread, codes_of
-from decomposerl.evaluation.threshold import (
-    Candidates,
-    Threshold,
-    ThresholdMetric,
-    choose_threshold,
-    combined,
-)
+from decomposerl.evaluation.threshold import Threshold, choose_threshold, combined
 from decomposerl.traces.trace import Verdict
 from metrics_parts import ONES, metrics, write
 from strategies import LAW
@@ -67,26 +61,30 @@ def test_a_spelling_has_one_meaning():
 
 def test_a_threshold_is_a_number_or_what_chooses_it():
     """The way that it is written says whether scores at it count."""
-    assert [Cut(0.5), Cut(-2.0, inclusive=True)] == [Cut.of("0.5"), Cut.of(">= -2")]
-    assert Cut(by="f1") == Cut.of("f1") == Cut.of("f1:midpoints")
-    hundredths = Cut(by="balanced_accuracy", candidates="hundredths", inclusive=True)
-    assert hundredths == Cut.of(">=balanced_accuracy:hundredths")
+    read = Threshold.of
+    assert [Threshold(0.5), Threshold(-2.0, inclusive=True)] == [read("0.5"), read(">= -2")]
+    assert Threshold(0.0) == read("0")
+    forms = read("f1"), read("f1:midpoints"), read(">=balanced_accuracy:hundredths")
+    assert [("f1", "midpoints", False)] * 2 + [("balanced_accuracy", "hundredths", True)] == [
+        (form.by, form.candidates, form.inclusive) for form in forms
+    ]
     for text in ("", "nan", "inf", "f2", "f1:tenths", "0.5:scores", ">", "<0.5"):
         with pytest.raises(EvaluationError, match="--threshold"):
-            Cut.of(text)
+            read(text)
 
 
 @given(scored, st.sampled_from(["f1", "balanced_accuracy"]), st.booleans())
 def test_no_threshold_is_better(
     rows: list[tuple[float, int]],
-    by: ThresholdMetric,
+    by: str,
     inclusive: bool,  # noqa: FBT001 - drawn
 ):
     """Among midpoints is one as good as any number; the value is that of its verdicts."""
     scores, labels = map(np.array, zip(*rows, strict=True))
+    wanted = Threshold(inclusive=inclusive, by=by)
     if np.isnan(scores).all() or len(set(labels.tolist())) < 2:
         with pytest.raises(EvaluationError, match="labels"):
-            choose_threshold(scores, labels, by, inclusive=inclusive)
+            choose_threshold(scores, labels, wanted)
         return
 
     def reached(threshold: Threshold) -> float:
@@ -95,7 +93,7 @@ def test_no_threshold_is_better(
             return f1_score(labels == 0, said == 0)
         return np.mean([(said[labels == label] == label).mean() for label in (0, 1)])
 
-    found, value = choose_threshold(scores, labels, by, inclusive=inclusive)
+    found, value = choose_threshold(scores, labels, wanted)
     assert reached(found) == pytest.approx(value)
     for cut in [-1.0, *np.linspace(0, 1, 41).tolist(), 2.0]:
         assert reached(Threshold(cut, inclusive)) <= value + 1e-12
@@ -104,9 +102,9 @@ def test_no_threshold_is_better(
 def test_what_it_is_chosen_from():
     """The lowest that parts 0.2 from 0.6: a score, the point between, a hundredth."""
     scores, labels = np.array([0.1, 0.2, 0.6, 0.9]), np.array([1, 1, 0, 0])
-    lowest: dict[Candidates, float] = {"scores": 0.2, "midpoints": 0.4, "hundredths": 0.2}
+    lowest = {"scores": 0.2, "midpoints": 0.4, "hundredths": 0.2}
     for candidates, expected in lowest.items():
-        found, value = choose_threshold(scores, labels, "f1", candidates)
+        found, value = choose_threshold(scores, labels, Threshold(by="f1", candidates=candidates))
         assert (found.value, value) == (pytest.approx(expected), 1.0)
 
 
@@ -135,11 +133,15 @@ def test_numbers_near_the_end_of_their_range(size: float):
     assert size == combined([size] * 3, "mean")
     assert 0.0 == combined([size, size, -size, -size], "mean")
     scores, labels = np.array([-size, -size, size]), np.array([1, 1, 0])
-    for candidates in get_args(Candidates):
-        found, value = choose_threshold(scores, labels, "balanced_accuracy", candidates)
+    for candidates in ("midpoints", "scores", "hundredths"):
+        found, value = choose_threshold(
+            scores, labels, Threshold(by="balanced_accuracy", candidates=candidates)
+        )
         assert math.isfinite(found.value)
         assert (value, [1, 1, 0]) == (1.0, found.verdicts(scores).tolist())
-    turned, value = choose_threshold(scores[::2], np.array([0, 1]), "f1", inclusive=True)
+    turned, value = choose_threshold(
+        scores[::2], np.array([0, 1]), Threshold(inclusive=True, by="f1")
+    )
     assert (2 / 3, [0, 0]) == (value, turned.verdicts(scores[::2]).tolist())
 
 
