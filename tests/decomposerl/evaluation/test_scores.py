@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.metrics import class_names, codes_of
+from decomposerl.evaluation.metrics import codes_of
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
@@ -262,7 +262,6 @@ def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
     """Codes and metrics of two labels are as they were; gold labels are never dropped silently."""
     assert [0, 1, 2, 2] == codes_of([*VERDICTS, None]).tolist()
     assert [0, 1, 2, 3] == codes_of([*VERDICTS, None], 3).tolist()
-    assert ["supported", "refuted"] == class_names(2)
     with pytest.raises(EvaluationError, match="2 claims have a label"):
         score_predictions(predictions(claims(6)), three_way(6))
 
