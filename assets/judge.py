@@ -61,13 +61,7 @@ class HeadConfig(HeadSettings, dg.Config):
     encoder: str = Field("", description="hub name, folder, or minilm; empty: the profile's")
 
 
-class AgreementConfig(dg.Config):
-    """The seed of the intervals."""
-
-    seed: int = Field(default=42, ge=0, description="of the bootstrap")
-
-
-class JudgesConfig(AgreementConfig):
+class JudgesConfig(dg.Config):
     """What may differ in one run of the study."""
 
     runs: list[str] = Field(default=[], description="training runs; empty: all in the data folder")
@@ -139,19 +133,18 @@ def tiny_judge_heads_asset(pool: str | None) -> dg.AssetsDefinition:
     return tiny_judge_heads
 
 
-@dg.asset(deps=["tiny_judge_heads"], group_name="studies", kinds={"parquet"})
+@dg.asset(deps=["tiny_judge_heads"], config_schema={}, group_name="studies", kinds={"parquet"})
 @locked_asset
 def tiny_judge_agreement(
     context: dg.AssetExecutionContext,
-    config: AgreementConfig,
     data_folder: DataFolder,
     judge: JudgeResource,
     judge_distillation: pl.DataFrame,
 ) -> Result:
     """Agreement, macro-F1 and kappa of each head with the large judge on held-out documents."""
-    recorder = StageRecorder(context, config)
+    recorder = StageRecorder(context)
     student = judge.tiny_judge(data_folder.path / FOLDER)
-    found = agreement_frame(judge_distillation, student, config.seed)
+    found = agreement_frame(judge_distillation, student)
     metadata = {
         "engine": student.engine,
         "texts shortened": student.shortened,
@@ -181,7 +174,7 @@ def judges(
     runs = [run for run in known if teacher in run.rulings()["engine"]]
     student = judge.tiny_judge(data_folder.path / FOLDER)
     embedder, recorded = question_embedder.open(), (teacher, rulings)
-    study = reward_frame(runs, recorded, student, embedder, claims, config.seed)
+    study = reward_frame(runs, recorded, student, embedder, claims)
     calls = calls_of(runs, claims, _TIMED_CALLS)
     paces = [pace(ruling, calls) for ruling in (student, RuleJudge())]
     figure = judges_figure(tiny_judge_agreement, study)

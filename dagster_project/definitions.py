@@ -4,7 +4,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 """
 
 import sys
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,6 @@ from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import EXPERIMENTS
 from decomposerl.training.studies import STUDIES
-from resources.evaluation.model import unavailable
 
 
 def build_definitions(
@@ -53,16 +52,15 @@ def build_definitions(
     evaluated = systems_for(settings)
     resources = resources_for(settings, mapped=True)
     details = _details(settings, sources, benchmarks, resources.copy(), code or this_code())
-    last = frozenset(_unavailable(resources, evaluated))
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
-    plain = _assets(settings, sources, benchmarks, evaluated, last)
+    plain = _assets(settings, sources, benchmarks, evaluated)
     assets = [one.map_asset_specs(partial(details.added_to, one)) for one in plain]
     definitions = dg.Definitions(
         assets=assets,
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
-            *evaluation_checks(benchmark_names, evaluated, last),
+            *evaluation_checks(benchmark_names, evaluated),
         ],
         jobs=jobs_over(assets, prefilled=prefilled),
         sensors=[automation_sensor()],
@@ -96,7 +94,6 @@ def _assets(
     sources: Sequence[Source],
     benchmarks: Sequence[Benchmark],
     evaluated: Sequence[System],
-    last: Container[str],
 ) -> list[dg.AssetsDefinition]:
     pool, pools = _prediction_pool(settings, evaluated), pools_of(settings)
     training = pools.get("policy")
@@ -111,7 +108,7 @@ def _assets(
         policy_asset(EXPERIMENTS, training),
         *JUDGE_ASSETS,
         tiny_judge_heads_asset(training),
-        *evaluation_assets(benchmarks, evaluated, pool, last),
+        *evaluation_assets(benchmarks, evaluated, pool),
         attrition_asset(sources),
         chat_replies,
         catalog_asset(sources, benchmarks),
@@ -119,12 +116,6 @@ def _assets(
         *training_studies,
         report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
     ]
-
-
-def _unavailable(resources: Mapping[str, Any], systems: Sequence[System]) -> Iterator[str]:
-    """The systems that this profile cannot run: their partitions are offered last."""
-    model, verifier = resources["evaluation_model"], resources["verifier"].engine
-    return (one.key for one in systems if unavailable(model, verifier, one))
 
 
 def _prediction_pool(settings: Settings, evaluated: Sequence[System]) -> str | None:

@@ -36,13 +36,12 @@ from decomposerl.claims.catalogue import SOURCES
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.attrition import attrition_text, attrition_wide
-from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.reports.shown_confidence import stored_confidence
 from decomposerl.reports.training_report import changes_text, duration
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.trace import Cycle
 from decomposerl.training.curves import changes
-from resources.evaluation.results_folder import with_sample_note
+from resources.evaluation import results_folder
 from resources.report.files import report_html_path
 from resources.store.event_log import kept_open
 from resources.store.parquet import DataFolder
@@ -145,9 +144,8 @@ def training_page(folder: DataFolder, recipe: str) -> str:
 
 def board_page(folder: DataFolder, settings: Settings) -> str:
     """The leaderboard's means, one row a system."""
-    board = folder.read("leaderboard")
-    titles = titles_for(settings)
-    return with_sample_note(leaderboard_page(board, titles, only=MEANS), folder, board, titles)
+    board, titles = folder.read("leaderboard"), titles_for(settings)
+    return results_folder.board_page(folder, board, titles, only=MEANS)
 
 
 def made_page(folder: DataFolder, recipe: str) -> str:

@@ -31,19 +31,11 @@ if TYPE_CHECKING:
     from dagster_project.named_graph import NamedGraph
     from decomposerl.evaluation.systems import System
 
-_PREDICTIONS = "predictions/"
+_TABLE = "predictions/"
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
 ]
-
-
-def _systems_like(beginning: str) -> list[str]:
-    try:
-        every = systems_for(read_settings())
-    except DecomposeRLError:
-        return []  # a completion has no place for an error
-    return [one.key for one in every if one.key.startswith(beginning)]
 
 
 @report_errors
@@ -53,7 +45,6 @@ def evaluate(  # noqa: PLR0913 - each is one option
         typer.Argument(
             metavar="SYSTEM...",
             help="Such as cot-rules-faithful, decomposerl-tiny, or a name in systems.toml.",
-            autocompletion=_systems_like,
         ),
     ] = None,
     *,
@@ -87,35 +78,31 @@ def evaluate(  # noqa: PLR0913 - each is one option
     if list_systems:
         _print_systems(known)
         return
-    keys = _known("system", named, [one.key for one in known]) if named else []
-    if not keys:
+    if not named:
         methods = ", ".join(dict.fromkeys(one.method for one in known if one.entry is None))
         own = ", ".join(one.key for one in known if one.entry is not None)
-        own = f"; your own are {own}" if own else ""
         said = f"name a system; the methods are {methods} (docs/how-to/evaluate.md)"
-        raise ConfigError(said + own)
+        raise ConfigError(said + f"; your own are {own}" * bool(own))
+    keys = _known("system", named, [one.key for one in known])
     sets = _test_sets(benchmarks, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
     done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
     if done:
-        from decomposerl.reports.leaderboard_report import leaderboard_page
-        from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+        from resources.evaluation.results_folder import board_page, read_leaderboard
 
         board = read_leaderboard(graph.folder.path)
         shown = board.filter(board["system"].is_in(done))
-        titles = titles_for(graph.settings)
-        print_text(with_sample_note(leaderboard_page(shown, titles), graph.folder, shown, titles))
+        print_text(board_page(graph.folder, shown, titles_for(graph.settings)))
     if done != keys:
         raise typer.Exit(1)
 
 
-def _print_systems(every: "Sequence[System]") -> None:
+def _print_systems(known: "Sequence[System]") -> None:
     """The user's own systems, with where they run, then those of the catalogue."""
-    own = [one.entry for one in every if one.entry is not None]
+    own = [(one.name, one.method, one.model, one.where) for each in known if (one := each.entry)]
     if own:
-        rows = [(one.name, one.method, one.model, one.where) for one in own]
-        print_columns(("your own", "method", "model", "runs"), rows)
-    rest = [one for one in every if one.entry is None and not one.model.seed]
+        print_columns(("your own", "method", "model", "runs"), own)
+    rest = [one for one in known if one.entry is None and not one.model.seed]
     print_columns(("system", "method and model"), [(one.key, one.reader_title) for one in rest])
     print_text("and every policy with a further seed, such as decomposerl-paper_7b-seed_1")
 
@@ -148,18 +135,12 @@ def _test_sets(benchmarks: str, graph: "NamedGraph") -> list[str]:
     Raises:
         ConfigError: a name is unknown, or the claims of one are not on disk.
     """
-    stages = graph.stages
-    every = [key.removeprefix(_PREDICTIONS) for key in stages if _PREDICTIONS in key]
+    every = [key.removeprefix(_TABLE) for key in graph.stages if key.startswith(_TABLE)]
     words = [word.strip() for word in benchmarks.split(",") if word.strip()]
     sets = _known("test set", words, every) or every
-    before = {one for name in sets for one in stages[f"{_PREDICTIONS}{name}"].upstream}
-    absent = [
-        key
-        for key, stage in stages.items()
-        if key in before and not stage.partitioned and not graph.exists(key)
-    ]
+    absent = [key for name in sets if not graph.exists(key := f"benchmark/{name}")]
     if absent:
-        first = absent[0] if len(absent) == 1 else stages[absent[0]].group
+        first = absent[0] if len(absent) == 1 else "benchmarks"
         raise ConfigError(f"not on disk: {', '.join(absent)}; first: decomposerl run {first}")
     return sets
 
@@ -190,8 +171,7 @@ def leaderboard(
 ) -> None:
     """Show the scores in the layout of the paper's tables, next to the paper's figures."""
     from decomposerl.evaluation.leaderboard import wide_leaderboard
-    from decomposerl.reports.leaderboard_report import leaderboard_page
-    from resources.evaluation.results_folder import read_leaderboard, with_sample_note
+    from resources.evaluation.results_folder import board_page, read_leaderboard
     from resources.store.parquet import DataFolder
 
     folder = read_settings(data=data).paths.data
@@ -200,10 +180,9 @@ def leaderboard(
         rows = wide_leaderboard(board)
         print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
         return
-    titles, markdown = titles_for(read_settings()), output is Format.MARKDOWN
-    width = None if markdown else 100
-    text = leaderboard_page(board, titles, markdown=markdown, everything=everything, width=width)
-    print_text(with_sample_note(text, DataFolder(base_dir=str(folder)), board, titles))
+    stored, titles = DataFolder(base_dir=str(folder)), titles_for(read_settings())
+    markdown = output is Format.MARKDOWN
+    print_text(board_page(stored, board, titles, markdown=markdown, everything=everything))
 
 
 def existing_data_folder(data: Path | None) -> Path:
@@ -213,9 +192,7 @@ def existing_data_folder(data: Path | None) -> Path:
         DecomposeRLError: there is no such folder.
     """
     folder = read_settings(data=data).paths.data
-    if not folder.is_dir():
-        raise DecomposeRLError(
-            f"the data folder {folder} does not exist; run 'make demo', or name another "
-            "with --data or DECOMPOSERL_DATA"
-        )
-    return folder
+    if folder.is_dir():
+        return folder
+    hint = "run 'make demo', or name another with --data or DECOMPOSERL_DATA"
+    raise DecomposeRLError(f"the data folder {folder} does not exist; {hint}")

@@ -106,9 +106,6 @@ ops:
   predictions__fever:
     config:
       limit: 100
-  scores__fever:
-    config:
-      draws: 2000
 """,
     "rank": """\
 ops:

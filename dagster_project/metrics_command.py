@@ -68,9 +68,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     where: Annotated[
         list[str] | None, Option(help="COLUMN=VALUE or COLUMN!=VALUE of LABELS; repeatable.")
     ] = None,
-    document: Annotated[
-        str, Option(help="Column of LABELS: its claims are resampled together.")
-    ] = "",
+    document: Annotated[str, Option(help="Column of LABELS: its claims count together.")] = "",
     unread: Unread = "opposite",
     missing: Annotated[
         Literal["error", "wrong", "skip"], Option(help="How rows without a partner count.")
@@ -106,7 +104,7 @@ def metrics(  # noqa: PLR0913 - each is one option
 
 def _rows(predictions: Path, labels: Path) -> tuple[Sequence["Record"], Sequence["Record"]]:
     """The rows of both files, the same list where they are one."""
-    from resources.evaluation.result_files import read_result_rows
+    from resources.evaluation.results_folder import read_result_rows
 
     rows = read_result_rows(predictions)
     return rows, rows if predictions == labels else read_result_rows(labels)

@@ -26,7 +26,7 @@ from decomposerl.training.experiment import TINY_BASES
 from decomposerl.training.experiments import experiment
 from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.rule_systems import opened_without_model
-from resources.evaluation.runner import ClaimToVerify, Prediction
+from resources.evaluation.runner import Prediction
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""
@@ -57,7 +57,7 @@ class ClaimVerifier:
         }
         waiting = deque(records)
         done = {one.key: _UNASKED for one in records if not one.evidence}
-        results = self.opened.results([ClaimToVerify(*item) for item in distinct.items()])
+        results = self.opened.results(distinct)
         for one in chain([_UNASKED], results):  # first those before the first with evidence
             done[one.claim_id] = one
             while waiting and waiting[0].key in done:

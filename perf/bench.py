@@ -26,7 +26,6 @@ from perf import (
     bench_chat,
     bench_cosine,
     bench_embedding,
-    bench_evaluation,
     bench_lexical,
     bench_process,
     bench_rewards,
@@ -61,7 +60,6 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "embedding": bench_embedding.embedding_rows,
     "chat": bench_chat.chat_rows,
     "rewards": bench_rewards.reward_rows,
-    "evaluation": bench_evaluation.evaluation_rows,
 }
 HEADS = ("what", "seconds", "peer", "ratio", "note")
 

@@ -13,8 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.calibration import fit_calibration
-from decomposerl.evaluation.intervals import auroc_draws, clusters_of, generator, interval
-from decomposerl.evaluation.metrics import auroc, calibration_error
+from decomposerl.evaluation.intervals import auroc_influence, shared_evidence, summed
+from decomposerl.evaluation.metrics import calibration_error
 from decomposerl.reports.tables import markdown_table
 from studies.verifier_data import FOLDS, TRAINED, fold_of
 
@@ -34,7 +34,10 @@ odds of "supported"; ``ruled`` is the rule judge's verdict on a trace."""
 VERIFIERS = ("encoder", "stack", "lexical", "overlap")
 _STACKED = ("encoder", "lexical")
 _AGAIN = "wice (middle_is_refuted)"  # the claims of another row under the other label rule
-_DRAWS = 2_000
+_NORMAL = 1.96  # a corpus has hundreds of documents
+_LEADS = {"interval": ("encoder", ""), "lead": ("encoder", "lexical")}
+_LEADS |= {"stack_lead": ("stack", "lexical")}
+"""An AUC, or one verifier's less another's."""
 _MODEL, _PROMPT = "encoder", "pair"
 Floats = NDArray[np.float64]
 
@@ -44,17 +47,17 @@ def results_of(frame: pl.DataFrame) -> dict[str, Any]:
     rows = _with_stack(frame)
     left_out = rows.filter(part="left out")
     corpora = {
-        str(name): _corpus(str(name), part)
+        str(name): _corpus(part)
         for (name,), part in left_out.group_by("corpus", maintain_order=True)
     }
-    draws = {name: one.pop("draws") for name, one in corpora.items()}
+    leads = {name: one.pop("leads") for name, one in corpora.items()}
     once = [name for name in corpora if name != _AGAIN]
     trained = [name for name in corpora if name in TRAINED]
     return {
         "corpora": corpora,
         "means": {
-            "all corpora, WiCE once": _mean(corpora, draws, once),
-            "corpora with a licence to train": _mean(corpora, draws, trained),
+            "all corpora, WiCE once": _mean(corpora, leads, once),
+            "corpora with a licence to train": _mean(corpora, leads, trained),
         },
         "held_out": {
             str(fold): _aucs(part)
@@ -107,14 +110,16 @@ def _with_fold_fits(frame: pl.DataFrame, fold: str) -> pl.DataFrame:
     )
 
 
-def _corpus(name: str, rows: pl.DataFrame) -> dict[str, Any]:
+def _corpus(rows: pl.DataFrame) -> dict[str, Any]:
     """One corpus: AUC of each verifier, the encoder's and its lead's interval, ECE."""
     truth = rows["supported"].to_numpy()
-    clusters = clusters_of((~truth).astype(np.int64), rows["document"].to_list())
-    draws = {  # the same documents are drawn for each verifier
-        one: auroc_draws(rows[one].to_numpy(), truth, clusters, generator(0, name), _DRAWS)
-        for one in VERIFIERS
-    }
+    evidence = shared_evidence(rows["document"].to_list())
+    known = {one: auroc_influence(rows[one].to_numpy(), truth) for one in VERIFIERS}
+    known[""] = 0.0, np.zeros(rows.height)
+    leads = {}
+    for what, (one, other) in _LEADS.items():
+        (spread,) = summed(evidence, known[one][1] - known[other][1])
+        leads[what] = known[one][0] - known[other][0], float(spread @ spread)
     errors = {
         one.removeprefix("chance_"): round(calibration_error(rows[one].to_numpy(), truth), 4)
         for one in rows.columns
@@ -124,29 +129,32 @@ def _corpus(name: str, rows: pl.DataFrame) -> dict[str, Any]:
     return {
         "claims": rows.height,
         **_aucs(rows),
-        **_intervals(draws),
+        **_intervals(leads),
         "ece": {**errors, "lexical": round(calibration_error(lexical, truth), 4)},
-        "draws": draws,
+        "leads": leads,
     }
 
 
 def _aucs(rows: pl.DataFrame) -> dict[str, float]:
     truth = rows["supported"].to_numpy()
-    return {one: round(auroc(rows[one].to_numpy(), truth), 4) for one in VERIFIERS}
+    return {one: round(auroc_influence(rows[one].to_numpy(), truth)[0], 4) for one in VERIFIERS}
 
 
-def _intervals(draws: Mapping[str, Floats]) -> dict[str, list[float]]:
+def _intervals(leads: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
+    """Intervals of values with their variances."""
     return {
-        "interval": _rounded(interval(draws["encoder"])),
-        "lead": _rounded(interval(draws["encoder"] - draws["lexical"])),
-        "stack_lead": _rounded(interval(draws["stack"] - draws["lexical"])),
+        what: [round(value + side * _NORMAL * variance**0.5, 4) for side in (-1, 1)]
+        for what, (value, variance) in leads.items()
     }
 
 
 def _mean(
-    corpora: Mapping[str, Any], draws: Mapping[str, Any], names: Sequence[str]
+    corpora: Mapping[str, Any], leads: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, Any]:
-    together = {one: np.mean([draws[name][one] for name in names], axis=0) for one in VERIFIERS}
+    together = {}
+    for what in _LEADS:
+        values, variances = zip(*(leads[name][what] for name in names), strict=True)
+        together[what] = float(np.mean(values)), sum(variances) / len(names) ** 2
     means = {
         one: round(float(np.mean([corpora[name][one] for name in names])), 4) for one in VERIFIERS
     }
@@ -261,10 +269,6 @@ def _by_corpus(result: Mapping[str, Any]) -> str:
 def _between(bounds: Sequence[float], *, signed: bool = False) -> str:
     low, high = (f"{one:+.3f}" if signed else f"{one:.3f}" for one in bounds)
     return f"{low} to {high}"
-
-
-def _rounded(bounds: tuple[float, float]) -> list[float]:
-    return [round(one, 4) for one in bounds]
 
 
 def _chance(log_odds: Floats) -> Floats:

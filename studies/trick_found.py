@@ -1,15 +1,16 @@
 """Which tricks a trained policy plays, over its steps: bounds, table and figure.
 
-Beyond the paper, which has no such table. A share of a window of steps has a bootstrap interval
-over the steps, each of which samples other claims; one of held-out claims has one over them.
+Beyond the paper, which has no such table. A share of a window of steps has an interval over the
+steps, each of which samples other claims; one of held-out claims has one over them.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import clusters_of, generator, resampled_sums, safe_interval
+from decomposerl.evaluation.intervals import Estimate, ratio, share, shared_evidence
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, PALETTE, Drawn, drawn, legend, new_grid
 from decomposerl.reports.tables import markdown_table
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TITLES = {trick.name: trick.title for trick in TRICKS}
-_DRAWS = 2_000
 _LEAST_WINDOW = 30
 """Fewer steps have no interval."""
 _LINES = 6
@@ -34,27 +34,15 @@ _HEIGHTS = (4, 1)
 _STYLES = ("-", "--", "-.", ":", "-", "--")
 
 
-def share_bounds(shown: pl.Series, groups: pl.Series) -> tuple[float | None, float | None]:
-    """The interval of the share of true values, by groups; None below 30 of them."""
-    each = pl.DataFrame({"shown": shown, "group": groups}).group_by("group", maintain_order=True)
-    sums = each.agg(pl.col("shown").sum().cast(pl.Float64), rows=pl.len().cast(pl.Float64))
-    return _bounds(sums.select("shown", "rows").to_numpy())
+def share_bounds(shown: pl.Series, groups: pl.Series) -> tuple[float, float]:
+    """The interval of the share of true values, by groups."""
+    evidence = shared_evidence(groups.to_list())
+    estimate = share(shown.to_numpy(), np.ones(len(shown)), evidence)
+    return estimate.low, estimate.high
 
 
-def _bounds(columns: Numbers) -> tuple[float | None, float | None]:
-    """The interval of the ratio of two sums over independent rows."""
-    drawn_sums = _draws(columns, "share")
-    return _ends(drawn_sums[:, 0] / drawn_sums[:, 1], len(columns))
-
-
-def _draws(columns: Numbers, name: str) -> Numbers:
-    clusters = clusters_of(np.zeros(len(columns), dtype=np.int64))
-    return resampled_sums(columns, clusters, generator(0, "tricks", name), _DRAWS)
-
-
-def _ends(values: Numbers, units: int) -> tuple[float | None, float | None]:
-    low, high = safe_interval(values, units)
-    return (None, None) if np.isnan(low) else (low, high)
+def _mean(values: Numbers) -> Estimate:
+    return ratio(values, np.ones(len(values)), np.arange(len(values)))
 
 
 def window_of(steps: int) -> int:
@@ -90,14 +78,12 @@ def _tricks(found: pl.DataFrame, split: str) -> pl.DataFrame:
 
 def _change(early: Numbers, late: Numbers) -> str:
     """The change of a share in points, with its interval over steps."""
-    means = [
-        _draws(np.stack([values, np.ones(len(values))], axis=1), end)
-        for values, end in ((early, "early"), (late, "late"))
-    ]
-    apart = means[1][:, 0] / means[1][:, 1] - means[0][:, 0] / means[0][:, 1]
-    low, high = _ends(apart, min(len(early), len(late)))
-    text = f"{100 * (late.mean() - early.mean()):+.0f}"
-    return text if low is None or high is None else f"{text} ({100 * low:+.0f}..{100 * high:+.0f})"
+    before, after = _mean(early), _mean(late)
+    half = math.hypot(before.high - before.value, after.high - after.value)
+    change = after.value - before.value
+    text = f"{100 * change:+.0f}"
+    ends = f" ({100 * (change - half):+.0f}..{100 * (change + half):+.0f})"
+    return text if math.isnan(half) else text + ends
 
 
 def _held_out(found: pl.DataFrame, name: str) -> list[str]:

@@ -44,14 +44,14 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="data folder")
     parser.add_argument("--section", choices=["tricks", "found"], default="tricks")
     parser.add_argument("--claims", type=int, default=100, help="claims on which scripts play")
-    parser.add_argument("--seed", type=int, default=42, help="of the draw and of the bootstrap")
+    parser.add_argument("--seed", type=int, default=42, help="of the draw")
     parser.add_argument("--run", default="tiny_long", help="recipe whose rollouts are searched")
     parser.add_argument("--report", type=Path, default=_PAGE, help="Markdown file with markers")
     options = parser.parse_args(words)
     if options.section == "found":
         text, figure = _found(DataFolder(base_dir=str(options.data)), options.run)
     else:
-        text, figure = _paid(scripted(options.data, options.claims, options.seed), options.seed)
+        text, figure = _paid(scripted(options.data, options.claims, options.seed))
     picture = options.report.with_name(f"study_{options.section}.png")
     picture.write_bytes(figure.png)
     shown = f"![{options.section}]({picture.name})\n\n{text}"
@@ -69,9 +69,9 @@ def scripted(data: Path, claims: int, seed: int) -> ScriptedTraces:
     return scripted_traces(known, judge, embedder)
 
 
-def _paid(traces: ScriptedTraces, seed: int) -> tuple[str, Drawn]:
+def _paid(traces: ScriptedTraces) -> tuple[str, Drawn]:
     batches = {name: traces.rewards(READINGS[name]) for name in READINGS if name in DRAWN}
-    table = trick_table(batches, seed, traces.engine)
+    table = trick_table(batches, traces.engine)
     signs = sign_table(traces, READINGS["paper"])
     claims = table["claims"].max()
     text = f"{claims} claims; {traces.engine}.\n\n{paid_and_noticed_markdown(table, signs)}"

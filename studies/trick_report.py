@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import clusters_of, generator, resampled_sums, safe_interval
+from decomposerl.evaluation.intervals import ratio, shared_evidence
 from decomposerl.evaluation.metrics import Numbers
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, Drawn, drawn, legend, new_figure
 from decomposerl.reports.tables import markdown_table
@@ -32,7 +32,6 @@ READINGS: Mapping[str, RewardSettings] = {
 }
 """What tricks are paid under: the default, each other setting alone, and all guards off or on."""
 _TITLES = {trick.name: trick.title for trick in TRICKS}
-_DRAWS = 2_000
 DRAWN = ("unguarded", "paper", "strict")
 """The readings in the figure."""
 _MARKERS = {
@@ -51,14 +50,14 @@ class _Paid(NamedTuple):
     values: Numbers
 
 
-def trick_table(batches: Mapping[str, RewardedBatch], seed: int, engine: str) -> pl.DataFrame:
+def trick_table(batches: Mapping[str, RewardedBatch], engine: str) -> pl.DataFrame:
     """``TRICK_STUDY`` from one batch per reading.
 
     Each batch has, claim by claim, the honest trace and then those of ``TRICKS``.
     """
     paid = [one for reading, batch in batches.items() for one in _paid(reading, batch)]
     some = next(iter(batches.values()))
-    bounds = _bounds(paid, some, seed)
+    bounds = _bounds(paid, some)
     rows = [
         row
         for one, (low, high) in zip(paid, bounds, strict=True)
@@ -75,22 +74,18 @@ def _paid(reading: str, batch: RewardedBatch) -> list[_Paid]:
     ]
 
 
-def _bounds(
-    paid: Sequence[_Paid], batch: RewardedBatch, seed: int
-) -> list[tuple[Numbers, Numbers]]:
+def _bounds(paid: Sequence[_Paid], batch: RewardedBatch) -> list[tuple[Numbers, Numbers]]:
     """Lower and upper ends of the gains of each reward, shape (tricks,) each."""
     first = [case.rollout for case in batch.cases[:: 1 + len(TRICKS)]]
-    labels = np.array([int(one.label == "Refuted") for one in first])
-    clusters = clusters_of(labels, [one.evidence for one in first])
-    gains = np.concatenate([one.values[:, 1:] - one.values[:, :1] for one in paid], axis=1)
-    columns = np.concatenate([np.nan_to_num(gains), ~np.isnan(gains)], axis=1)
-    sums = resampled_sums(columns, clusters, generator(seed, "tricks"), _DRAWS)
-    drawn_gains, counts = np.split(sums, 2, axis=1)
-    means = np.divide(drawn_gains, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-    rounded = means.round(_DECIMALS)  # equal draws may differ in their last bits
-    ends = np.array([safe_interval(column, clusters.count) for column in rounded.T])
-    parts = np.split(ends, len(paid))
-    return [(part[:, 0], part[:, 1]) for part in parts]
+    evidence = shared_evidence([one.evidence for one in first])
+    ends = []
+    for one in paid:
+        gains = (one.values[:, 1:] - one.values[:, :1]).T
+        means = [ratio(np.nan_to_num(gain), ~np.isnan(gain), evidence) for gain in gains]
+        ends.append(
+            (np.array([mean.low for mean in means]), np.array([mean.high for mean in means]))
+        )
+    return ends
 
 
 def _rows(one: _Paid, low: Numbers, high: Numbers, engine: str) -> list[tuple[object, ...]]:

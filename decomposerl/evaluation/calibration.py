@@ -221,6 +221,21 @@ def _chance(log_odds: Numbers) -> Numbers:
     return chance
 
 
+def refuse_without_confidence(predictions: pl.DataFrame) -> None:
+    """Raise where verdicts were read and none has a confidence.
+
+    Raises:
+        EvaluationError: says what a system lacks.
+    """
+    read = predictions.filter(parse_status="parsed")
+    if read.height and not read["confidence_normalised"].count():
+        raise EvaluationError(
+            f"system '{read['system'][0]}' has no confidence to calibrate: none of {read.height} "
+            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
+            "must return top log-probabilities; and some methods conclude without a model"
+        )
+
+
 def fit_on_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, fitted_on: str
 ) -> tuple[Calibration, pl.DataFrame]:

@@ -31,23 +31,13 @@ from decomposerl.evaluation.cells import (
     normal,
 )
 from decomposerl.evaluation.intervals import (
-    auroc_draws,
-    clusters_of,
-    generator,
-    mean_interval,
-    metric_interval,
-    safe_interval,
-)
-from decomposerl.evaluation.metrics import (
-    AS_REFUTED,
-    COUNT_METRICS,
-    Unread,
+    Estimate,
     auroc,
-    class_name,
-    count_metrics,
-    outcome_table,
-    treated,
+    mean_interval,
+    shared_evidence,
+    verdict_estimates,
 )
+from decomposerl.evaluation.metrics import Unread, class_name
 from decomposerl.evaluation.threshold import (
     Candidates,
     Several,
@@ -59,8 +49,7 @@ from decomposerl.evaluation.threshold import (
 
 MOST_CLASSES = 10
 TWO_WAY: tuple[str, ...] = ("supported", "refuted")
-_USUAL, _PERCENT, _SHOWN, _SEED = 0.5, 100, 10, 42
-_RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
+_USUAL, _PERCENT, _SHOWN = 0.5, 100, 10
 _PLACES = {"Supported": 0, "Refuted": 1}
 _SCORE = re.compile(r"(1-)?(.*?)(?::(max|mean|min))?")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -261,63 +250,50 @@ def score_claims(
     ranks last of its label if it counts as the opposite, else it is left out. Of more than two
     classes there are accuracy, macro-F1 and recalls.
     """
-    metrics, sizes = _metrics("all", claims, names, unread)
+    metrics, sizes = _metrics(claims, names, unread)
     scored = [("total", "all", metrics, sizes)]
     parts = claims.partition_by("group", maintain_order=True)
     if len(parts) > 1:
-        of_groups = [(part["group"][0], part) for part in parts]
-        scored += [
-            ("group", name, *_metrics(name, part, names, unread)) for name, part in of_groups
-        ]
-        means = dict[str, Sequence[float]]()
+        scored += [("group", part["group"][0], *_metrics(part, names, unread)) for part in parts]
+        means = dict[str, Estimate]()
         for metric in metrics:
-            bounds = [of_group[metric] for _, _, of_group, _ in scored[1:] if metric in of_group]
-            if len(bounds) == len(parts):
-                scores, lows, highs = zip(*bounds, strict=True)
-                means[metric] = float(np.mean(scores)), *mean_interval(scores, lows, highs)
+            own = [of_group[metric][:3] for _, _, of_group, _ in scored[1:] if metric in of_group]
+            if len(own) == len(parts):
+                values, lows, highs = zip(*own, strict=True)
+                means[metric] = Estimate(
+                    float(np.mean(values)), *mean_interval(values, lows, highs)
+                )
         scored.append(("mean", "mean of groups", means, sizes))
     rows = [
-        (kind, group, metric, *measure, *sizes)
-        for kind, group, measures, sizes in scored
-        for metric, measure in measures.items()
+        (kind, group, metric, *estimate[:3], *sizes)
+        for kind, group, estimates, sizes in scored
+        for metric, estimate in estimates.items()
     ]
     percent = pl.col("score", "low", "high").fill_nan(None) * 100
     return pl.DataFrame(rows, COLUMNS, orient="row").with_columns(percent)
 
 
 def _metrics(
-    group: str, every: pl.DataFrame, names: tuple[str, ...], unread: Unread
-) -> tuple[dict[str, Sequence[float]], list[int | None]]:
+    every: pl.DataFrame, names: tuple[str, ...], unread: Unread
+) -> tuple[dict[str, Estimate], list[int | None]]:
     """Each metric with its interval; the numbers of claims, of supported ones, without verdict."""
     classes, two_way = len(names), names == TWO_WAY
     read = every["verdict"] != classes
     claims = every.filter(read) if unread == "leave-out" else every
     labels, verdicts, scores = (claims[name].to_numpy() for name in ("label", "verdict", "score"))
-    documents = claims["document"].to_list()
-    clusters = clusters_of(labels, documents)
-    counted = treated(labels, verdicts, unread) if two_way else verdicts
-    recalls = {f"recall_{name}": f"recall_{class_name(n)}" for n, name in enumerate(names)}
-    several = {"accuracy": "accuracy", "macro_f1": "macro_f1"} | recalls
-    metrics: dict[str, Sequence[float]] = {}
-    for shown, metric in ({name: name for name in COUNT_METRICS} if two_way else several).items():
-        # The lenient reading defines itself what a missing verdict counts as.
-        codes = verdicts if metric == AS_REFUTED else counted
-        score = count_metrics(classes)[metric](outcome_table(labels, codes, classes))
-        bounds = metric_interval(metric, labels, codes, clusters, classes=classes)
-        metrics[shown.replace(" ", "_")] = float(score), *bounds
+    evidence = shared_evidence(claims["document"].to_list())
+    metrics = verdict_estimates(labels, verdicts, evidence, classes, unread if two_way else "class")
+    if not two_way:
+        shown = {f"recall_{name}": f"recall_{class_name(n)}" for n, name in enumerate(names)}
+        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"} | shown
+        metrics = {name.replace(" ", "_"): metrics[metric] for name, metric in shown.items()}
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
     known = ~np.isnan(scores)
     if two_way and known.any():
-        supported = labels[known] == 0
-        own = [document for document, has in zip(documents, known, strict=True) if has]
-        clusters = clusters_of(labels[known], own)
-        rng = generator(_SEED, group)
-        ranked = auroc_draws(scores[known], supported, clusters, rng, _RANKED_DRAWS)
-        bounds = safe_interval(ranked, clusters.fewest(supported))
-        metrics["auroc"] = auroc(scores[known], supported), *bounds
-    supported_claims = int((labels == 0).sum()) if two_way else None
-    return metrics, [len(labels), supported_claims, int((~read).sum())]
+        metrics["auroc"] = auroc(scores[known], labels[known] == 0, evidence[known])
+    supported = int((labels == 0).sum()) if two_way else None
+    return metrics, [len(labels), supported, int((~read).sum())]
 
 
 def match_predictions(

@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.intervals import mean_interval
-from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED, PublishedRow
+from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED
 from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import BASES, LEADERBOARD, SCORES
 
 METRIC = "balanced_accuracy"
-PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
 LIMITED, EDITED, NOT_AVAILABLE, ONE_LABEL = "limited", "edited", "not_available", "one_label"
-_SCORED, _NOT_RUN = "scored", "not_run"
-_MEAN = "-mean"
-_OURS = ("engine", "score", "low", "high", "rows")
+_STATUSES = pl.Enum([EDITED, LIMITED, NOT_AVAILABLE])  # the one that counts first
+_HEAD = ["table", "place", "family", "title", "system", "method", "model", "protocol", "seeds"]
+_CELL = ["run", "benchmark"]
+_PARTS = ("score", "low", "high", "paper", "rows")
 RunCoverage = Mapping[tuple[str, str], str]
 """Statuses of runs by system and test set. ``LIMITED`` ones predicted some of the claims only;
 ``NOT_AVAILABLE`` ones had none to predict, because the test set's files are missing. ``EDITED``
@@ -38,77 +37,87 @@ def leaderboard(
 ) -> pl.DataFrame:
     """The ``LEADERBOARD`` of all scores; ``benchmarks`` are the known test sets.
 
-    A test set with doubtful labels has a further column without those claims. A system that was
-    scored on fewer claims than another one of the column is not ``ranked`` among them.
-
     ``scores`` includes the means that can be formed, under the names of ``MEANS``. A row of the
     paper's tables appears for each protocol of its method, run or not. A cell that was not run is
     empty, and a mean with an empty part is empty. Systems that are no row of the paper follow as
-    table 0.
+    table 0. A system that was scored on fewer claims than another one of the column is not
+    ``ranked`` among them.
 
     Runs of one recipe with several seeds are rows one after the other. Where two or more have a
     score, their mean follows as ``<system>-mean``, with the least and the greatest of their scores
     as its bounds; a cell that one of them lacks is empty.
     """
-    further = scores.filter(metric=f"{METRIC}{WITHOUT}")
-    further = further.with_columns(pl.col("benchmark") + WITHOUT, metric=pl.lit(METRIC))
-    counted = pl.concat([scores, further]).filter(metric=METRIC, slice="all")
-    scored = {(row["system"], row["benchmark"]): row for row in counted.iter_rows(named=True)}
-    names = [BEYOND_RATE, *(f"{BY_BASIS}{basis}" for basis in BASES)]
-    rates = scores.filter(pl.col("metric").is_in(names), slice="all").drop_nulls("score")
-    hits = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
-    cells = rates.select("metric", "system", "benchmark", hits, "rows").rows()
-    counts = {(rate, system, name): (counted, of) for rate, system, name, counted, of in cells}
-    columns = [*dict.fromkeys((*COLUMNS, *benchmarks, *sorted({*further["benchmark"]})))]
+    whole = scores.filter(slice="all").rename({"system": "run"})
+    scored = whole.filter(metric=METRIC).select(*_CELL, "engine", "score", "low", "high", "rows")
     edited = {system for (system, _), status in runs.items() if status == EDITED}
-    lines, places = [], Counter[int]()
-    ran = edited | {system for system, _ in scored}
-    for table, family, title, system, paper, keys in _rows(systems, ran):
-        head = {
-            "table": table,
-            "place": places[table],
-            "family": family,
-            "title": title,
-            "system": system.key,
-            "method": system.method,
-            "model": system.model.key,
-            "protocol": system.protocol,
-            "seeds": len(keys),
-        }
-        places[table] += 1
-        for column in columns:
-            parts = MEANS.get(column, (column.removesuffix(WITHOUT),))
-            statuses = {runs.get((key, part)) for key in keys for part in parts}
-            worst = (status for status in (EDITED, LIMITED, NOT_AVAILABLE) if status in statuses)
-            score = _score([scored.get((key, column)) for key in keys], next(worst, _SCORED))
-            whole = () if column.endswith(WITHOUT) else parts
-            cell = {"benchmark": column, "paper": paper.get(column)}
-            lines.append({**head, **cell, **score, **_counted(counts, keys, whole)})
-    board = pl.DataFrame(lines, schema=LEADERBOARD.schema)
+    columns = [*dict.fromkeys((*COLUMNS, *benchmarks))]
+    lines = [
+        {**head, "run": run, "benchmark": name, "paper": paper.get(name)}
+        for head, seeds, paper in _rows(systems, edited | {*scored["run"]})
+        for name in columns
+        for run in seeds
+    ]
+    pairs = [(name, part) for name in columns for part in MEANS.get(name, (name,))]
+    parts = pl.DataFrame(pairs, ["benchmark", "part"], orient="row")
+    known = [(*cell, status) for cell, status in runs.items() if status in _STATUSES.categories]
+    schema = {"run": pl.String(), "part": pl.String(), "status": _STATUSES}
+    statuses = parts.join(pl.DataFrame(known, schema, orient="row"), on="part")
+    cells = pl.DataFrame(lines, schema_overrides={"paper": pl.Float64()})
+    for facts in (scored, statuses.group_by(_CELL).agg(pl.min("status")), _counted(whole, parts)):
+        cells = cells.join(facts, on=_CELL, how="left", maintain_order="left")
+    board = _merged(cells)
     rows = pl.when(pl.col("score").is_not_null()).then("rows")
     ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)
     return LEADERBOARD.conform(board.with_columns(ranked=ranked))
 
 
-def _counted(
-    counts: Mapping[tuple[str, str, str], tuple[int, int]],
-    keys: Sequence[str],
-    parts: Sequence[str],
-) -> dict[str, int]:
-    """Over some test sets: the most claims of a run beyond the context, verdicts by their basis.
+def _counted(whole: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
+    """Claims beyond the context and verdicts by their basis, of each run on test sets and means.
 
-    ``counts`` are the claims that a rate counts and those it is a share of.
+    A rate has the claims that it counts only as a share of its rows.
     """
-
-    def sums(rate: str) -> list[tuple[int, int]]:
-        cells = ([counts.get((rate, key, part), (0, 0)) for part in parts] for key in keys)
-        return [(sum(n for n, _ in run), sum(of for _, of in run)) for run in cells]
-
-    cell = {"beyond_context": max(counted for counted, _ in sums(BEYOND_RATE))}
+    hits, rows = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64), pl.col("rows")
+    counts = {"beyond_context": hits.filter(metric=BEYOND_RATE)}
     for basis in BASES:
-        rights, verdicts = zip(*sums(f"{BY_BASIS}{basis}"), strict=True)
-        cell |= {basis: sum(verdicts), f"{basis}_right": sum(rights)}
-    return cell
+        counts[basis] = rows.filter(metric=f"{BY_BASIS}{basis}")
+        counts[f"{basis}_right"] = hits.filter(metric=f"{BY_BASIS}{basis}")
+    rates = whole.drop_nulls("score").rename({"benchmark": "part"}).join(parts, on="part")
+    sums = {name: count.drop_nulls().sum() for name, count in counts.items()}
+    return rates.group_by(_CELL).agg(**sums)
+
+
+def _merged(cells: pl.DataFrame) -> pl.DataFrame:
+    """The row of each run, and of runs that share a row their mean; without what none has."""
+    score, several = pl.col("score"), pl.len() > 1
+    board = cells.group_by(*_HEAD, "benchmark", maintain_order=True).agg(
+        pl.col("paper").first(),
+        pl.col("engine").drop_nulls().unique(maintain_order=True).str.join(" / "),
+        score.mean(),
+        pl.when(several).then(score.min()).otherwise(pl.col("low").first()).alias("low"),
+        pl.when(several).then(score.max()).otherwise(pl.col("high").first()).alias("high"),
+        pl.col("rows").min(),
+        pl.col("beyond_context").max().fill_null(0),
+        pl.col("status").min().cast(pl.String),
+        pl.col(*BASES, *(f"{basis}_right" for basis in BASES)).sum(),
+        whole=score.count() == pl.len(),
+        one_label=(score.count() == 0) & (pl.col("engine").count() == pl.len()),
+    )
+    # A mean over fewer seeds than its neighbours would be compared with them.
+    whole, one_label, status = pl.col("whole"), pl.col("one_label"), pl.col("status")
+    status = (
+        pl.when(one_label)
+        .then(pl.lit(ONE_LABEL))
+        .when(whole | status.is_in([EDITED, NOT_AVAILABLE]))
+        .then(status.fill_null("scored"))
+        .otherwise(pl.lit("not_run"))
+    )
+    ran = pl.when(whole | one_label)
+    return board.with_columns(
+        pl.when(whole).then(pl.col("score", "low", "high")),
+        ran.then("engine"),
+        ran.then("rows").otherwise(0).alias("rows"),
+        status.alias("status"),
+    ).drop("whole", "one_label")
 
 
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -124,84 +133,54 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
             scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
             if scored.height == len(parts):
                 engine = " / ".join(scored["engine"].unique(maintain_order=True))
-                score, low, high = (scored[part].to_list() for part in PARTS[:3])
-                mean = [float(np.mean(score)), *mean_interval(score, low, high)]
-                sizes = [scored["rows"].sum(), scored["supported"].sum()]
+                score, *bounds = scored["score", "low", "high"].to_dict(as_series=False).values()
+                mean = [float(np.mean(score)), *mean_interval(score, *bounds)]
+                sizes = scored["rows", "supported"].sum().row(0)
                 lines.append([name, system, engine, METRIC, "all", "", *mean, *sizes])
     return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
 
 
-_Row = tuple[int, str, str, System, Mapping[str, float], Sequence[str]]
-"""Table, family, title, system, the paper's scores, and the systems that it has the mean of."""
+def _rows(
+    systems: Sequence[System], ran: Collection[str]
+) -> Iterator[tuple[dict[str, Any], list[str], Mapping[str, float]]]:
+    """Rows with the runs that each is the mean of, and the paper's scores.
 
-
-def _rows(systems: Sequence[System], ran: Collection[str]) -> Iterator[_Row]:
-    """The paper's rows, then the other systems that ran; each with its recipe's other seeds.
-
-    Entries with the published weights of a row of table 1 follow that row. The mean of the seeds
-    that ran follows two or more of them.
+    The paper's rows come first, then the other systems that ran; each with its recipe's other
+    seeds. Entries with the published weights of a row of table 1 follow that row. The mean of the
+    seeds that ran follows two or more of them.
     """
-    first: list[tuple[int, str, str, System, Mapping[str, float]]] = []
-    for paper in PUBLISHED:
-        for system in systems_of(paper, systems):
-            first.append((paper.table, paper.family, paper.title, system, paper.scores))
-            first += [
-                (paper.table, family, own.reader_title, own, paper.scores)
-                for family, card in CARDS.items()
-                if paper.table == 1 and [paper.method, paper.model] == card["row"]
-                for own in systems
-                if own.entry is not None and own.entry.model == card["model"]
-            ]
+    first = list[tuple[int | str, str, str, System, Mapping[str, float]]]()
+    for row in PUBLISHED:
+        key = [row.method, row.model]
+        weights = {card["model"]: family for family, card in CARDS.items() if card["row"] == key}
+        for one in systems:
+            if one.entry is None and [one.method, one.model.key] == key:
+                first.append((row.table, row.family, row.title, one, row.scores))
+            elif row.table == 1 and one.entry is not None and one.entry.model in weights:
+                family = weights[one.entry.model]
+                first.append((row.table, family, one.reader_title, one, row.scores))
     listed = {system.key for *_, system, _ in first}
     first += [
-        (OTHERS, FURTHER, system.reader_title, system, {})
-        for system in systems
-        if not (system.model.seed or system.key in listed)
+        (OTHERS, FURTHER, one.reader_title, one, {})
+        for one in systems
+        if not (one.model.seed or one.key in listed)
     ]
-    trained = [one for one in systems if one.model.port == "policy" and one.key in ran]
-    for table, family, title, own, scores in first:
+    policies = [one for one in systems if one.model.port == "policy" and one.key in ran]
+    places = Counter[int | str]()
+    for table, family, title, own, paper in first:
         of_policy = own.model.port == "policy"
-        seeds = [one for one in trained if of_policy and one.model.recipe == own.model.recipe]
-        if table != OTHERS or own.key in ran:
-            yield table, family, title, own, scores, [own.key]
-        for seed in seeds:
-            if seed.key != own.key:
-                shown = f"{title}, {seed.model.seed}"
-                yield table, family, shown, seed, scores, [seed.key]
+        seeds = [one for one in policies if of_policy and one.model.recipe == own.model.recipe]
+        lines = [(title, own, [own.key])] if table != OTHERS or own.key in ran else []
+        others = (one for one in seeds if one.key != own.key)
+        lines += [(f"{title}, {one.model.seed}", one, [one.key]) for one in others]
         if len(seeds) > 1:
-            mean = replace(own, model=replace(own.model, key=f"{own.model.recipe}{_MEAN}"))
-            shown = f"{title}, mean of {len(seeds)} seeds"
-            yield table, family, shown, mean, scores, [seed.key for seed in seeds]
-
-
-def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
-    """The systems that may be a row of the paper: one per protocol, as the paper names none."""
-    key = published.method, published.model
-    of_catalogue = (system for system in systems if system.entry is None)
-    return [system for system in of_catalogue if (system.method, system.model.key) == key]
-
-
-def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
-    """Our part of a cell, from the one run of its row or from those it is the mean of."""
-    present = [cell for cell in cells if cell is not None and cell["score"] is not None]
-    first, empty = cells[0], dict.fromkeys(_OURS)
-    if first is not None and not present:  # a balanced accuracy needs both labels
-        return empty | {"engine": first["engine"], "rows": first["rows"], "status": ONE_LABEL}
-    # A mean over fewer seeds than its neighbours would be compared with them.
-    if len(present) < len(cells):
-        status = status if status in {NOT_AVAILABLE, EDITED} else _NOT_RUN
-        return empty | {"rows": 0, "status": status}
-    if len(present) == 1:
-        return {name: present[0][name] for name in _OURS} | {"status": status}
-    scores = [float(cell["score"]) for cell in present]
-    return {
-        "engine": " / ".join(dict.fromkeys(str(cell["engine"]) for cell in present)),
-        "score": sum(scores) / len(scores),
-        "low": min(scores),
-        "high": max(scores),
-        "rows": min(cell["rows"] for cell in present),
-        "status": status,
-    }
+            mean = replace(own, model=replace(own.model, key=f"{own.model.recipe}-mean"))
+            lines.append((f"{title}, mean of {len(seeds)} seeds", mean, [one.key for one in seeds]))
+        for shown, system, keys in lines:
+            names = (system.key, system.method, system.model.key, system.protocol)
+            head = (table, places[table], family, shown, *names, len(keys))
+            places[table] += 1
+            yield dict(zip(_HEAD, head, strict=True)), keys, paper
 
 
 def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
@@ -212,26 +191,21 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     set and mean ``<name>``, ``<name>_low``, ``<name>_high`` (ours), ``<name>_paper`` (the paper's)
     and ``<name>_rows``, the claims.
     """
-    head = ["table", "place", "family", "title", "system", "method", "model", "protocol", "seeds"]
-    columns = columns_of(board)
     cells = [
-        pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))
-        for name in columns
-        for part in (*PARTS, "rows")
+        pl.col(part).filter(benchmark=name).first().alias(f"{name}_{part}".removesuffix("_score"))
+        for name in columns_of(board)
+        for part in _PARTS
     ]
     of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
     engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")
-    engine = pl.when(engines != "").then(engines).alias("engine")
-    limited = (pl.col("status") == LIMITED).any().alias("limited")
-    ranked = pl.col("ranked").filter(pl.col("score").is_not_null()).all().alias("ranked")
-    grouped = board.group_by(head, maintain_order=True).agg(engine, limited, ranked, *cells)
     order = pl.col("table").replace_strict({1: 0, 2: 1, OTHERS: 2})
+    grouped = board.group_by(_HEAD, maintain_order=True).agg(
+        pl.when(engines != "").then(engines).alias("engine"),
+        (pl.col("status") == LIMITED).any().alias("limited"),
+        pl.col("ranked").filter(pl.col("score").is_not_null()).all(),
+        *cells,
+    )
     return grouped.sort(order, "place")
-
-
-def column_name(column: str, part: str) -> str:
-    """The wide column of a test set's score, bound or published score."""
-    return column if part == "score" else f"{column}_{part}"
 
 
 def columns_of(board: pl.DataFrame) -> list[str]:

@@ -2,9 +2,9 @@
 
 Metrics of verdicts take tables of counts, shape (..., k, k + 1): the k labels by those verdicts and
 none. The paper's k is 2, Supported and Refuted; a three-way test set has Not Enough Information,
-too, which two-way is no verdict. They give an array of shape (...), so thousands of resampled
-tables cost one call. Each is a share of claims or a mean of shares, which ``intervals`` relies on.
-A missing verdict counts as wrong. An undefined metric (a label without claims) is NaN, never 0.
+too, which two-way is no verdict. Each is a share of claims or a mean of shares, which ``intervals``
+relies on. A missing verdict counts as wrong. An undefined metric (a label without claims) is NaN,
+never 0.
 """
 
 import math
@@ -27,6 +27,7 @@ Counts = NDArray[Any]
 Unread = Literal["opposite", "class", "leave-out"]
 """What a missing verdict counts as: the opposite of the claim's label, a third verdict (means stay
 over the two labels), or a claim to leave out."""
+BALANCED = "balanced_accuracy"
 AS_REFUTED = "balanced_accuracy_as_refuted"
 """The lenient reading: a missing verdict counts as Refuted."""
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
@@ -88,53 +89,38 @@ def outcome_table(labels: Codes, verdicts: Codes, classes: int = 2) -> Codes:
     return cells.reshape(classes, classes + 1)
 
 
-def treated(labels: Codes, verdicts: Codes, unread: Unread) -> Codes:
-    """The verdicts with missing ones as ``unread`` says; claims to leave out keep ``NONE``."""
-    if unread != "opposite":
-        return verdicts
-    return np.where(verdicts == NONE, 1 - labels, verdicts)
-
-
 def balanced_accuracy(table: Counts) -> Numbers:
     """Mean of the labels' recalls."""
-    return count_metrics(table.shape[-2])["balanced_accuracy"](table)
-
-
-def macro_f1(table: Counts) -> Numbers:
-    """Mean of the labels' F1."""
-    return count_metrics(table.shape[-2])["macro_f1"](table)
+    return count_metrics(table.shape[-2])[BALANCED](table)
 
 
 @lru_cache
 def count_metrics(classes: int = 2) -> Mapping[str, CountMetric]:
-    """The metrics of verdicts by their names in ``SCORES``; ``balanced_accuracy`` is the paper's.
+    """The metrics of verdicts by their names in ``SCORES``; ``BALANCED`` is the paper's.
 
     Those of more classes end with those of each further label. A precision is 0 where no claim got
     the verdict.
     """
     cells = np.arange(classes * (classes + 1)).reshape(classes, -1)
-    hits = [(int(cells[label, label]),) for label in range(classes)]
-    rows = [tuple(cells[label].tolist()) for label in range(classes)]
-    columns = [tuple(cells[:, label].tolist()) for label in range(classes)]
-    recalls = [Share(hit, row) for hit, row in zip(hits, rows, strict=True)]
-    precisions = [Share(hit, column, empty=0.0) for hit, column in zip(hits, columns, strict=True)]
-    either = [tuple({*row, *column}) for row, column in zip(rows, columns, strict=True)]
-    f1s = [Share(hit, of, f1=True) for hit, of in zip(hits, either, strict=True)]
-    lenient = Share((*hits[REFUTED], rows[REFUTED][-1]), rows[REFUTED])
-    kinds = {"recall": recalls, "precision": precisions, "f1": f1s}
+    shares: dict[str, list[Share]] = {"recall": [], "precision": [], "f1": []}
+    for label in range(classes):
+        row, column = cells[label].tolist(), cells[:, label].tolist()
+        hits = (int(cells[label, label]),)
+        shares["recall"].append(Share(hits, tuple(row)))
+        shares["precision"].append(Share(hits, tuple(column), empty=0.0))
+        shares["f1"].append(Share(hits, tuple({*row, *column}), f1=True))
     first, further = (
-        {f"{kind}_{class_name(n)}": (shares[n],) for kind, shares in kinds.items() for n in labels}
+        {f"{kind}_{class_name(n)}": (one[n],) for kind, one in shares.items() for n in labels}
         for labels in (range(len(LABELS)), range(len(LABELS), classes))
     )
     metrics = {
-        "balanced_accuracy": tuple(recalls),
-        AS_REFUTED: (recalls[SUPPORTED], lenient, *recalls[2:]),
+        BALANCED: tuple(shares["recall"]),
         **first,
-        "macro_f1": tuple(f1s),
+        "macro_f1": tuple(shares["f1"]),
         "accuracy": (Share(tuple(cells.diagonal().tolist()), tuple(range(cells.size))),),
         **further,
     }
-    return {name: CountMetric(shares) for name, shares in metrics.items()}
+    return {name: CountMetric(parts) for name, parts in metrics.items()}
 
 
 def class_name(label: int) -> str:
@@ -145,17 +131,6 @@ def class_name(label: int) -> str:
 
 COUNT_METRICS = count_metrics()
 """Those of the paper's two labels."""
-
-
-def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:
-    """Chance that a positive row scores above a negative one, ties half; NaN without both."""
-    if positive.all() or not positive.any():
-        return np.nan
-    _, rank = np.unique(scores, return_inverse=True)
-    above = np.bincount(rank[positive], minlength=int(rank.max()) + 1)
-    below = np.bincount(rank[~positive], minlength=int(rank.max()) + 1)
-    wins = above * (np.cumsum(below) - below / 2)
-    return float(wins.sum() / (above.sum() * below.sum()))
 
 
 def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:

@@ -14,14 +14,8 @@ from typing import Literal
 import numpy as np
 
 from decomposerl.evaluation.comparison import compare
-from decomposerl.evaluation.intervals import LEVEL, Bounds, clusters_of
-from decomposerl.evaluation.metrics import (
-    SUPPORTED,
-    Codes,
-    Numbers,
-    balanced_accuracy,
-    outcome_table,
-)
+from decomposerl.evaluation.intervals import LEVEL, Bounds, shared_evidence, summed
+from decomposerl.evaluation.metrics import Codes, Numbers, balanced_accuracy, outcome_table
 
 _NO_BOUNDS = (math.nan, math.nan)
 Order = Literal["same", "opposite", "not resolved"]
@@ -75,13 +69,13 @@ def compare_accuracy(
 ) -> SeedDifference:
     """The difference in balanced accuracy; ``verdicts`` and ``others`` (seeds, claims).
 
-    Over claims as ``evaluation.comparison`` compares two systems; all runs of a claim are in the
-    cluster of its document.
+    Over claims as ``evaluation.comparison`` compares two systems; all runs of a claim share its
+    document.
     """
     seeds = len(verdicts)
     by_run = np.tile(labels, seeds)
-    clusters = clusters_of(by_run, [*documents] * seeds)
-    found = compare(by_run, verdicts.ravel(), others.ravel(), clusters)
+    evidence = np.tile(shared_evidence(documents), seeds)
+    found = compare(by_run, verdicts.ravel(), others.ravel(), evidence)
     by_seed = accuracies(labels, verdicts) - accuracies(labels, others)
     bounds, p = _student(found.difference, _standard_error(by_seed), seeds - 1)
     larger = float(np.maximum(found.p, p))
@@ -100,12 +94,11 @@ def compare_means(values: Numbers, others: Numbers, documents: Sequence[str]) ->
         return SeedDifference(math.nan, _NO_BOUNDS, _NO_BOUNDS, math.nan)
     seeds, claims = (np.flatnonzero(known.any(axis=axis)) for axis in (1, 0))
     both, known = (one[np.ix_(seeds, claims)] for one in (both, known))
-    compared = [documents[claim] for claim in claims.tolist()]
+    evidence = shared_evidence([documents[claim] for claim in claims.tolist()])
     middle = float(both[known].mean())
-    clusters = clusters_of(np.full(both.shape[1], SUPPORTED), compared)
-    sums = clusters.sums(np.where(known, both - middle, 0.0).T).sum(axis=1)
+    (sums,) = summed(evidence, np.where(known, both - middle, 0.0).sum(axis=0))
     error = _sum_error(sums) / int(known.sum())
-    over_claims, claims_p = _student(middle, error, clusters.count - 1)
+    over_claims, claims_p = _student(middle, error, len(sums) - 1)
     by_seed = np.array([row[seen].mean() for row, seen in zip(both, known, strict=True)])
     over_seeds, seeds_p = _student(middle, _standard_error(by_seed), len(by_seed) - 1)
     return SeedDifference(middle, over_claims, over_seeds, float(np.maximum(claims_p, seeds_p)))

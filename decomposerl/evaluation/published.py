@@ -10,9 +10,8 @@ selectors are in ``funnel.selector_comparison``.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 IN_DOMAIN = (
     *("fever", "claimdecomp", "hover", "feverous", "wice"),
@@ -29,41 +28,21 @@ SHARE_TOLERANCE = 0.02
 """How far a test set's share of Supported claims may be off the published one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRow:
-    """One line of a table; ``scores``, means included, by the names of ``COLUMNS``."""
+class PublishedRow(NamedTuple):
+    """One line of a table of the paper, or one run of an ablation.
 
-    table: int
+    ``table`` is the table's number or the study's name, ``family`` the group of rows or the study's
+    section, ``model`` of an ablation its recipe (``training.experiments``). ``scores`` have the
+    names of ``COLUMNS``: all of them, or those that the paper prints.
+    """
+
+    table: int | str
     line: int
     family: str
     title: str
     method: str
     model: str
     scores: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class AblationRow:
-    """One run of an ablation: ``recipe`` of ``training.experiments``, its study and section.
-
-    ``scores`` by the names of ``COLUMNS``: all of them, or those that the paper prints.
-    """
-
-    study: str
-    section: str
-    line: int
-    title: str
-    recipe: str
-    scores: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTestSet:
-    """Size of a published test set after the label rule; ``supported`` is None if unknown."""
-
-    rows: int
-    source: str
-    supported: int | None = None
 
 
 def _scores(columns: Sequence[str], printed: str) -> Mapping[str, float]:
@@ -85,23 +64,26 @@ CARDS: Mapping[str, Mapping[str, Any]] = DATA["cards"]
 """Weights that the authors published, by the family of their rows: ``model``, ``row`` (method and
 model of their row of table 1), and ``scores``, those of the model's card that it has."""
 ABLATIONS = tuple(
-    AblationRow(name, study["section"], line, title, recipe, _scores(columns, printed))
+    PublishedRow(
+        name, line, study["section"], title, "decomposerl", recipe, _scores(columns, printed)
+    )
     for name, study in DATA["studies"].items()
     for columns in [study.get("columns", COLUMNS)]
     for line, title, recipe, printed in study["rows"]
 )
 """The paper's runs by ablation, in the order of its sections."""
-TEST_SET_SIZES = {name: PublishedTestSet(**size) for name, size in DATA["test_sets"].items()}
-"""By the catalogue's name, for test sets whose counts are public. A corpus with other counts is
-another split or release, and its scores are not comparable with published ones."""
+TEST_SET_SIZES: Mapping[str, Mapping[str, Any]] = DATA["test_sets"]
+"""``rows`` and ``supported`` (where it is known) after the label rule, and their ``source``, by the
+catalogue's name. A corpus with other counts is another split or release, and its scores are not
+comparable with published ones."""
 
 
-def ablation_of(study: str) -> Mapping[str, AblationRow]:
+def ablation_of(study: str) -> Mapping[str, PublishedRow]:
     """The paper's runs of an ablation by recipe; empty where the paper has none."""
-    return {row.recipe: row for row in ABLATIONS if row.study == study}
+    return {row.model: row for row in ABLATIONS if row.table == study}
 
 
-def domain_means(row: AblationRow) -> tuple[float, float]:
+def domain_means(row: PublishedRow) -> tuple[float, float]:
     """In-domain and out-of-domain mean; the latter from its two sets where it is not printed."""
     outside = row.scores.get(MEAN_OUT)
     if outside is None:

@@ -1,7 +1,7 @@
 """Which claims of a test set are asked and scored, with which predictions, and in which slices.
 
 ``evaluation_subset`` has the claims to predict, ``scored_claims`` those with a prediction. Claims
-with the same evidence are resampled together: those of one document, or of the same text where no
+with the same evidence count together: those of one document, or of the same text where no
 document is named. A slice (``SLICES``) exists where claims differ in it.
 
 Fact-checkers' articles end with their verdict, and a system that reads "We rate this claim False."
@@ -28,7 +28,7 @@ SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Lower ends of the bands of evidence length, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
-"""Claims with the same value share evidence and are resampled together; null is shared by none."""
+"""Claims with the same value share evidence; null is shared by none."""
 BEYOND_CONTEXT = "beyond_context"
 """The note of a claim that did not fit the model's context: what was done with it."""
 BeyondContext = Literal["best_sentences", "wrong", "drop"]

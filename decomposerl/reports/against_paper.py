@@ -11,12 +11,8 @@ import polars as pl
 
 from decomposerl.claims.catalogue import PAPER_COUNTS, PAPER_TOTAL, STAGE_REASONS
 from decomposerl.reports.attrition import TOTAL
-from decomposerl.reports.tables import count, markdown_table, markdown_text, one_line, text_table
+from decomposerl.reports.tables import count, markdown_table, one_line, text_table
 
-SCHEMA = pl.Schema(
-    {"source": pl.String(), "title": pl.String(), "column": pl.String()}
-    | dict.fromkeys(("ours", "paper", "difference"), pl.Int64())
-)
 _COLUMNS = {
     "raw": ("raw", "Raw"),
     "difficulty": ("difficulty", "Diff."),
@@ -32,35 +28,27 @@ _NOTE = (
 
 
 def against_paper(wide: pl.DataFrame) -> pl.DataFrame:
-    """Four rows per source of ``wide``, and for its total, as ``SCHEMA``.
+    """A row per source of ``wide``, and for its total.
 
-    ``column`` is the paper's: Raw, Diff., Dedup (``silver`` here), Final. ``ours`` is null for a
-    stage that has not run, ``paper`` for a source that is not in its table, ``difference`` (ours -
-    paper) where one of them is.
+    Of each column that the paper has: ``raw`` (ours, null for a stage that has not run),
+    ``raw_paper`` (null for a source that is not in its table), ``raw_difference`` (ours - paper).
     """
-    rows = []
-    for row in wide.iter_rows(named=True):
-        source = str(row["source"])
-        printed = PAPER_TOTAL if source == TOTAL else PAPER_COUNTS.get(source)
-        for column, (name, head) in _COLUMNS.items():
-            ours, paper = row[column], None if printed is None else int(getattr(printed, name))
-            difference = None if ours is None or paper is None else ours - paper
-            rows.append((source, row["title"], head, ours, paper, difference))
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    printed = [PAPER_TOTAL if one == TOTAL else PAPER_COUNTS.get(one) for one in wide["source"]]
+    columns = [wide["source"], wide["title"]]
+    for name, (field, _) in _COLUMNS.items():
+        counts = [None if row is None else getattr(row, field) for row in printed]
+        paper = pl.Series(f"{name}_paper", counts, pl.Int64)
+        columns += [wide[name], paper, (wide[name] - paper).alias(f"{name}_difference")]
+    return pl.DataFrame(columns)
 
 
 def paper_text(compared: pl.DataFrame, *, markdown: bool = False) -> str:
     """``against_paper`` as aligned text or Markdown, a line per source; the reasons are below."""
-    head = ["Source", *chain(*([name, "paper", "diff."] for _, name in _COLUMNS.values()))]
-    rows = [
-        [one_line(title), *chain(*part.select("ours", "paper", "difference").iter_rows())]
-        for (_, title), part in compared.group_by("source", "title", maintain_order=True)
-    ]
-    reasons = [(head, STAGE_REASONS[name]) for name, head in _COLUMNS.values() if name != "raw"]
-    if markdown:
-        lines = [f"- {column}: {markdown_text(reason)}" for column, reason in reasons]
-        return "\n".join([markdown_table(head, rows), "", *lines, "", _NOTE])
-    lines = [f"{column}: {one_line(reason)}" for column, reason in reasons]
+    head = ["Source", *chain(*((name, "paper", "diff.") for _, name in _COLUMNS.values()))]
+    rows = [(one_line(title), *numbers) for _, title, *numbers in compared.iter_rows()]
     shown = [head, *([title, *map(count, numbers)] for title, *numbers in rows)]
-    table = text_table(shown, [False] + [True] * (len(head) - 1), (1, -1))
+    right = [False] + [True] * (len(head) - 1)
+    table = markdown_table(head, rows) if markdown else text_table(shown, right, (1, -1))
+    reasons = [(name, STAGE_REASONS.get(field)) for field, name in _COLUMNS.values()]
+    lines = [f"- {name}: {reason}" for name, reason in reasons if reason]
     return "\n".join([table, "", *lines, "", _NOTE])

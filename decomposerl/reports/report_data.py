@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.evaluation.calibration import reliability
 from decomposerl.evaluation.metrics import BINS
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT
@@ -79,9 +78,7 @@ def scored_columns(board: pl.DataFrame) -> list[str]:
     means = [name for name in (MEAN_IN, MEAN_OUT) if name in scored["benchmark"]]
     if means:
         return means
-    whole = [name for name in scored["benchmark"].unique() if not name.endswith(WITHOUT)]
-    counted = scored.filter(pl.col("benchmark").is_in(whole))
-    counted = counted.group_by("benchmark").agg(pl.col("system").n_unique())
+    counted = scored.group_by("benchmark").agg(pl.col("system").n_unique())
     ordered = counted.sort(["system", "benchmark"], descending=[True, False])
     return ordered["benchmark"].head(_MOST_PANELS).to_list()
 

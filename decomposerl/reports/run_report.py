@@ -90,7 +90,7 @@ def leaderboard_section(data: ReportData) -> Section:
         sentence=_board_sentence(bars, titles),
         engine=_engines(bars),
         pictures=(picture("leaderboard", "scores with intervals", figure),),
-        table=leaderboard_page(data.leaderboard, data.benchmark_titles, markdown=True, width=None),
+        table=leaderboard_page(data.leaderboard, data.benchmark_titles, markdown=True),
     )
 
 

@@ -11,16 +11,9 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import EvaluationSubset, beyond_context
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.tables import (
-    frame_text,
-    markdown_table,
-    markdown_text,
-    one_line,
-)
-from decomposerl.schemas import LABELS, VERDICTS
+from decomposerl.reports.tables import frame_markdown, frame_text, markdown_table
 
 _Number = int | float | str
-_CLAIM, _REPLY = 200, 400
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
 _UNREAD = {
@@ -61,96 +54,29 @@ def prediction_facts(
     return facts
 
 
-def examples_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
-    """Three predictions: one right, one wrong, one whose verdict was not read, with the answers.
-
-    ``claims`` has ``claim_id``, ``claim`` and ``label``. Of each kind it is the first by id, which
-    is a hash.
-    """
-    rows = predictions.join(claims.select("claim_id", "claim", "label"), on="claim_id")
-    verdict, label = pl.col("verdict"), pl.col("label")
-    kinds = {"right": verdict == label, "wrong": verdict != label, "unread": verdict.is_null()}
-    lines = []
-    for name, kind in kinds.items():
-        for row in rows.filter(kind).sort("claim_id").head(1).to_dicts():
-            cycles = (row["trace"] or {}).get("cycles") or []
-            pairs = " ".join(f"{cycle['question']} {cycle['answer']}" for cycle in cycles)
-            texts = one_line(row["claim"], _CLAIM), one_line(pairs or row["reply"], _REPLY)
-            said = row["verdict"] or row["parse_status"]
-            lines.append([name, row["claim_id"], row["label"], said, *texts])
-    headers = ["", "claim", "label", "verdict", "text", "questions and answers, or the reply"]
-    return markdown_table(headers, lines)
-
-
 def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
     """Claims of each label by what became of them: right, wrong, or no verdict read.
 
     ``claims`` has ``claim_id`` and ``label``.
     """
     rows = predictions.join(claims.select("claim_id", "label"), on="claim_id")
-    right = pl.col("verdict") == pl.col("label")
-    counted = [
-        [label, part.filter(right).height, part.filter(~right).height, part["verdict"].null_count()]
-        for label in VERDICTS
-        for part in [rows.filter(label=label)]
-        if label in LABELS or part.height
-    ]
-    return markdown_table(["label", "right", "wrong", "unread"], counted)
-
-
-def calls_markdown(calls: pl.DataFrame) -> str:
-    """Calls by operation and template, a line each: number, tokens, seconds, stored, failed."""
-    rows = calls.group_by("operation", "template").agg(
-        pl.len().alias("calls"),
-        pl.col("prompt_tokens", "completion_tokens").mean(),
-        pl.col("latency_s").median().fill_null(0).alias("seconds"),
-        pl.col("cached").sum().alias("stored"),
-        pl.col("failure").count().alias("failed"),
-    )
-    lines = []
-    by = ["calls", "operation", "template"]
-    for row in rows.sort(by, descending=[True, False, False]).to_dicts():
-        tokens = {"in": row["prompt_tokens"], "out": row["completion_tokens"]}
-        counted = "".join(f" {mean:,.1f} tokens {way}," for way, mean in tokens.items() if mean)
-        name = markdown_text(f"{row['operation']} ({row['template']})")
-        lines.append(
-            f"- **{name}**: "
-            f"{row['calls']:,} calls,{counted} median {row['seconds']:.3f} s, "
-            f"{row['stored']:,} from the store, {row['failed']:,} failed"
-        )
-    return "\n".join(lines) or "none"
+    right, unread = pl.col("verdict") == pl.col("label"), pl.col("verdict").is_null()
+    counts = {"right": right.sum(), "wrong": (~right).sum(), "unread": unread.sum()}
+    return frame_markdown(rows.group_by("label").agg(**counts).sort("label", descending=True))
 
 
 def scores_markdown(scores: pl.DataFrame) -> str:
-    """The metrics over all claims, then balanced accuracy by slice."""
-    of_slices = scores.filter(pl.col("slice") != "all", pl.col("metric") == "balanced_accuracy")
-    parts = []
-    for rows, by, title in (
-        (scores.filter(slice="all"), ["metric"], ""),
-        (of_slices, ["slice", "value"], "**balanced_accuracy by slice**\n\n"),
-    ):
-        lines = [
-            (
-                *(row[name] for name in by),
-                _shown(row["score"]),
-                "–" if row["low"] is None else f"{row['low']:.1f} to {row['high']:.1f}",
-                row["rows"],
-            )
-            for row in rows.iter_rows(named=True)
-        ]
-        if lines:
-            parts.append(title + markdown_table([*by, "score", "95 % interval", "claims"], lines))
-    return "\n\n".join(parts) or "nothing was scored"
+    """The metrics over all claims with 95 % intervals, then balanced accuracy by slice."""
+    whole, balanced = pl.col("slice") == "all", pl.col("metric") == "balanced_accuracy"
+    shown = scores.filter(whole | balanced).sort(~whole, maintain_order=True)
+    names = ["metric", "slice", "value", "score", "low", "high", "rows"]
+    return frame_markdown(shown.select(names).rename({"rows": "claims"}))
 
 
 def score_facts(scores: pl.DataFrame) -> dict[str, float]:
     """The metrics to plot over runs."""
     whole = scores.filter(pl.col("slice") == "all", pl.col("metric").is_in(_SHOWN))
     return dict(whole.drop_nulls("score").select("metric", pl.col("score").round(2)).iter_rows())
-
-
-def _shown(score: float | None) -> str:
-    return "–" if score is None else f"{score:.1f}"
 
 
 def calibration_facts(calibration: Calibration) -> dict[str, _Number]:
@@ -180,35 +106,29 @@ def reliability_markdown(reliability: pl.DataFrame) -> str:
     return markdown_table(["reading", "confidence", "verdicts", "mean %", "right %"], rows)
 
 
+def formatted(numbers: pl.Expr, form: str) -> pl.Expr:
+    """Numbers as text by a form such as ``{:.1f}``; null stays null."""
+    return numbers.map_elements(form.format, pl.String)
+
+
 def metrics_text(frame: pl.DataFrame) -> str:
     """Metrics in percent with 95 % intervals; groups in a separate table, their mean last."""
-    whole = frame.filter(kind="total")
-    pages = [frame_text(whole.select("metric", score=_score(), interval=_interval()))]
-    groups = frame.filter(pl.col("kind") != "total")
-    if groups.height:
-        present = [name for name in GROUP_METRICS if name in groups["metric"]]
-        rows = groups.filter(pl.col("metric").is_in(present)).select(
-            "kind", "group", "claims", "metric", shown=_score() + "  " + _interval()
-        )
-        wide = rows.pivot("metric", index=["kind", "group", "claims"], values="shown").drop("kind")
-        pages.append(
-            frame_text(wide.with_columns(pl.col(present).fill_null("")), last_is_total=True)
-        )
-    return "\n\n".join(pages)
-
-
-def _score() -> pl.Expr:
-    return _number("score").fill_null("undefined")
-
-
-def _interval() -> pl.Expr:
-    both = pl.concat_str(_number("low"), pl.lit(" – "), _number("high"))
-    return both.fill_null("")
-
-
-def _number(column: str) -> pl.Expr:
-    decimals = pl.col(column).map_elements(lambda value: f"{value:.2f}", pl.String)
-    return decimals.str.pad_start(6)
+    score, low, high = (
+        formatted(pl.col(name), "{:.2f}").str.pad_start(6) for name in ("score", "low", "high")
+    )
+    shown = frame.with_columns(
+        score=score.fill_null("undefined"),
+        interval=pl.format("{} – {}", low, high).fill_null(""),
+    )
+    page = frame_text(shown.filter(kind="total").select("metric", "score", "interval"))
+    groups = shown.filter(pl.col("kind") != "total", pl.col("metric").is_in(GROUP_METRICS))
+    if groups.is_empty():
+        return page
+    cells = groups.with_columns(shown=pl.format("{}  {}", "score", "interval"))
+    wide = cells.pivot("metric", index=["kind", "group", "claims"], values="shown").drop("kind")
+    names = [name for name in GROUP_METRICS if name in wide.columns]
+    text = wide.select("group", "claims", pl.col(names).fill_null(""))
+    return f"{page}\n\n{frame_text(text, last_is_total=True)}"
 
 
 def sizes_sentence(

@@ -6,12 +6,14 @@ Markdown. Nothing here is safe in an HTML attribute or a script.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
+from polars import selectors
 
 # An underscore inside a word emphasises nothing; names such as ``too_easy`` stay readable.
 _MARKDOWN_ACTIVE = re.compile(r"([\\`*{}\[\]()#+!|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+_FRACTIONS = selectors.float().map_elements("{:.1f}".format, pl.String)
 _HTML_ACTIVE = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -46,11 +48,9 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> 
     Every cell is escaped. Format floats before: they are shown as ``str`` gives them.
     """
     numeric = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(headers))]
-    lines = [
-        _row([markdown_text(header) for header in headers]),
-        _row(["---:" if right else "---" for right in numeric]),
-    ]
-    lines += [_row([_markdown_cell(value) for value in row]) for row in rows]
+    aligned = ("---:" if right else "---" for right in numeric)
+    lines = [_row(map(markdown_text, headers)), _row(aligned)]
+    lines += [_row(map(_markdown_cell, row)) for row in rows]
     return "\n".join(lines)
 
 
@@ -76,14 +76,16 @@ def text_table(
 
 
 def frame_markdown(frame: pl.DataFrame) -> str:
-    """A small frame of strings and counts as a Markdown table."""
-    return markdown_table(frame.columns, frame.rows())
+    """A small frame as a Markdown table, fractions to one decimal."""
+    return markdown_table(frame.columns, frame.with_columns(_FRACTIONS).rows())
 
 
 def frame_text(frame: pl.DataFrame, *, last_is_total: bool = False) -> str:
-    """A small frame of strings and counts as aligned text, counts to the right."""
-    rows = [[_text_cell(value) for value in row] for row in frame.iter_rows()]
-    right = [dtype.is_integer() for dtype in frame.dtypes]
+    """A small frame as aligned text, numbers to the right, fractions to one decimal."""
+    rows = [
+        [_text_cell(value) for value in row] for row in frame.with_columns(_FRACTIONS).iter_rows()
+    ]
+    right = [dtype.is_numeric() for dtype in frame.dtypes]
     return text_table([frame.columns, *rows], right, (1, -1) if last_is_total else (1,))
 
 
@@ -109,5 +111,5 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | None) or str(value).endswith(" %")
 
 
-def _row(cells: Sequence[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"

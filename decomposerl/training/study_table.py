@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.evaluation.comparison import holm
-from decomposerl.evaluation.intervals import Bounds, generator, interval
+from decomposerl.evaluation.intervals import LEVEL, Bounds
 from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
 from decomposerl.evaluation.paired_seeds import (
     SeedDifference,
@@ -242,7 +242,7 @@ def _order_rows(study: Study, runs: _Runs) -> Iterator[dict[str, Any]]:
         return
     greedy = [runs.by_seed((title, _AFTER, GREEDY), ACCURACY) for title in titles]
     for column, measure in TAUS.items():
-        rng = generator(0, "study", study.name, measure)
+        rng = np.random.default_rng(0)
         means = [printed[title][column] for title in titles]
         found = rank_agreement(np.stack(greedy, axis=1), means, rng)
         low, high = found.over_seeds
@@ -323,7 +323,8 @@ def _over_seeds(values: Numbers, printed: Numbers, rng: np.random.Generator) -> 
     if seeds == 1:
         return np.nan, np.nan
     drawn = values[rng.integers(seeds, size=(_DRAWS, seeds))].mean(axis=1)
-    return interval(_tau(drawn, printed))
+    low, high = np.nanquantile(_tau(drawn, printed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def _tau(ours: Numbers, printed: Numbers) -> Numbers:

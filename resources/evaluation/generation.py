@@ -13,7 +13,7 @@ when the model refuses it, never as a failed call.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -43,7 +43,6 @@ from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.evaluation.runner import (
-    ClaimToVerify,
     Details,
     MethodCaller,
     Prediction,
@@ -199,13 +198,13 @@ class OpenedSystem:
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
         columns = claims.select("claim_id", "claim", "evidence", "passages")
-        asked = [
-            ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
+        asked = {
+            claim_id: ClaimInput(claim, evidence, tuple(passages))
             for claim_id, claim, evidence, passages in columns.iter_rows()
-        ]
+        }
         results = self.results(asked, benchmark, log=log, most_failed=most_failed, at_once=0)
         by_claim = {result.claim_id: result for result in results}
-        answered, system = [by_claim[claim.claim_id] for claim in asked], self.system
+        answered, system = [by_claim[claim_id] for claim_id in asked], self.system
         same = {
             "benchmark": benchmark,
             "system": system.key,
@@ -231,7 +230,7 @@ class OpenedSystem:
 
     def results(
         self,
-        claims: Sequence[ClaimToVerify],
+        claims: Mapping[str, ClaimInput],
         name: str = VERIFIED,
         *,
         log: Callable[[str], None] = lambda _: None,
@@ -240,18 +239,18 @@ class OpenedSystem:
     ) -> Iterator[Prediction]:
         """Each claim's result as soon as it is there, in any order; those without a call come last.
 
-        ``claims`` have distinct ids; their results are stored in the folder ``name``. A claim whose
-        call got no answer has none, and is asked again by the next call. ``log``, ``most_failed``
-        and ``at_once`` are as for ``predict`` and ``run_claims``.
+        ``claims`` are by id; their results are stored in the folder ``name``. A claim whose call
+        got no answer has none, and is asked again by the next call. ``log``, ``most_failed`` and
+        ``at_once`` are as for ``predict`` and ``run_claims``.
 
         Raises:
             EngineError: too many claims failed, or no call can be answered.
         """
-        fitted = {claim.claim_id: self.guard.fitted(claim.question) for claim in claims}
-        asked = [ClaimToVerify(key, question) for key, (question, _) in fitted.items() if question]
+        fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
+        asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}
         digests = {  # of everything that a method sees of a claim
-            claim.claim_id: hashlib.sha256(json.dumps(asdict(claim.question)).encode()).hexdigest()
-            for claim in asked
+            claim_id: hashlib.sha256(json.dumps(asdict(claim)).encode()).hexdigest()
+            for claim_id, claim in asked.items()
         }
         names = (self.engine, self.system.key, self.prompt_hash)
         run = run_claims(

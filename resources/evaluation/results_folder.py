@@ -1,7 +1,10 @@
-"""The evaluation's files in the data folder; writing its tables is the IO manager's task."""
+"""The evaluation's files in the data folder, and files of predictions of any project.
+
+Writing the evaluation's tables is the IO manager's task.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -10,7 +13,11 @@ from textwrap import fill
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.errors import ConfigError, SchemaError
+from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.records import jsonl_records
+from decomposerl.claims.source import FORMAT_OF_ENDING, NativeFile
+from decomposerl.errors import ConfigError, EvaluationError, SchemaError
+from decomposerl.evaluation.cells import format_errors
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.leaderboard import EDITED, LIMITED, NOT_AVAILABLE, RunCoverage
 from decomposerl.evaluation.scored_claims import (
@@ -19,15 +26,15 @@ from decomposerl.evaluation.scored_claims import (
     evaluation_subset,
     without_dropped,
 )
+from decomposerl.evaluation.systems import System
+from decomposerl.reports.leaderboard_report import NOTES, WIDTH, leaderboard_page
 from resources.corpora.bundled_sample import BUNDLED
+from resources.corpora.folder import content_of, records_of
 from resources.store.integrity import read_parquet
 from resources.store.parquet import DataFolder
 
 PREDICTIONS, SCORES = "predictions", "scores"
 NOTHING_TO_ASK = "nothing_to_ask"
-_WIDTH = 100
-_SAMPLE = "Scored on invented claims (the bundled sample), so not comparable with the paper:"
-_THREE = "Scored over three labels (keep_middle), so not comparable with the paper:"
 _BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 _MATERIALIZE = "dagster asset materialize -m dagster_project.definitions --select"
@@ -59,29 +66,32 @@ def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
     return frozenset(folder.read(key).filter(state="doubtful")["claim_id"])
 
 
-def with_sample_note(
-    page: str, folder: DataFolder, board: pl.DataFrame, titles: Mapping[str, str]
+def board_page(
+    folder: DataFolder,
+    board: pl.DataFrame,
+    titles: Mapping[str, str],
+    *,
+    markdown: bool = False,
+    everything: bool = False,
+    only: Collection[str] = (),
 ) -> str:
-    """A page of a ``LEADERBOARD``, and below it what is not comparable with the paper.
+    """``leaderboard_page``, and below it what is not comparable with the paper.
 
     These are the test sets of the bundled sample with scores, and those with three labels.
     """
-    scored = board.filter(pl.col("score").is_not_null())["benchmark"].unique(maintain_order=True)
-    of_sample, of_three = [], []
-    for name in scored:
-        key, title = f"benchmark/{name}", titles.get(name, name)
+    notes: dict[str, list[str]] = {"sample": [], "three_labels": []}
+    for name in board.drop_nulls("score")["benchmark"].unique(maintain_order=True):
+        key = f"benchmark/{name}"
         with suppress(FileNotFoundError):  # a mean has no record
             if json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED:
-                of_sample.append(title)
+                notes["sample"].append(titles.get(name, name))
         if folder.exists(key):
             claims = folder.read(key, ["claim_id", "label", "evidence"])
             if classes_of(evaluation_subset(claims).claims["label"]) > len(schemas.LABELS):
-                of_three.append(title)
-    for why, names in ((_SAMPLE, of_sample), (_THREE, of_three)):
-        if names:
-            note = f"{why} {', '.join(names)}."
-            page += "\n\n" + fill(note, _WIDTH, break_on_hyphens=False)
-    return page
+                notes["three_labels"].append(titles.get(name, name))
+    said = [f"{NOTES[note]} {', '.join(names)}." for note, names in notes.items() if names]
+    page = leaderboard_page(board, titles, markdown=markdown, everything=everything, only=only)
+    return "\n\n".join([page, *(fill(note, WIDTH, break_on_hyphens=False) for note in said)])
 
 
 def subset_status(subset: EvaluationSubset) -> str:
@@ -92,22 +102,21 @@ def subset_status(subset: EvaluationSubset) -> str:
 
 
 def run_statuses(
-    folder: DataFolder, kind: str, benchmarks: Iterable[str], systems: Mapping[str, str]
+    folder: DataFolder, kind: str, benchmarks: Iterable[str], systems: Iterable[System]
 ) -> RunCoverage:
     """The status of each file of predictions or scores that exists, in the order of the lists.
 
-    Whichever run wrote it: systems may be run on different days and machines. ``systems`` have the
-    digest of their entry, empty for those of the catalogue: files of an entry that was edited since
-    are ``EDITED``, and do not count.
+    Whichever run wrote it: systems may be run on different days and machines. Files of an entry of
+    ``systems.toml`` that was edited since are ``EDITED``, and do not count.
     """
     statuses: dict[tuple[str, str], str] = {}
-    for name, (system, digest) in product(benchmarks, systems.items()):
-        key = f"{kind}/{name}/{system}"
+    for name, system in product(benchmarks, systems):
+        key = f"{kind}/{name}/{system.key}"
         if folder.exists(key):
             run = folder.run(key)
             status = NOT_AVAILABLE if run["status"] == NOTHING_TO_ASK else run["status"]
-            edited = digest and run.get("entry") != digest
-            statuses[system, name] = EDITED if edited else status
+            edited = system.entry_digest and run.get("entry") != system.entry_digest
+            statuses[system.key, name] = EDITED if edited else status
     return statuses
 
 
@@ -141,3 +150,68 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
         return schemas.LEADERBOARD.conform(read_parquet(path))
     except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
         raise ConfigError(f"{path} is not a leaderboard: {error}. {_BUILD}") from error
+
+
+def read_result_rows(path: Path) -> list[Record]:
+    """All rows of a file of predictions or labels, of this project or another.
+
+    The suffix decides the format: ``.jsonl`` (or ``.ndjson``), ``.csv``, ``.tsv``, ``.parquet`` and
+    ``.json``, each also with ``.gz``. A JSON file is a list of objects or values, an object from
+    ids to objects or values, an object with one list of objects, which are the rows, or JSON lines.
+    The key of an entry becomes the fields ``key`` and, unless the object has one, ``id``; a bare
+    value becomes the field ``value``.
+
+    Raises:
+        EvaluationError: the file cannot be read, has a broken row (named by file and number), or
+            has no row.
+    """
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if ending not in FORMAT_OF_ENDING:
+        known = ", ".join(sorted(FORMAT_OF_ENDING, key=".json".__eq__))
+        raise EvaluationError(f"{path}: its ending is none of {known} (or those with .gz)")
+    if not path.is_file():
+        raise EvaluationError(f"{path}: unreadable file: there is no such file")
+    file = NativeFile(str(path), FORMAT_OF_ENDING[ending], "")
+    rows, broken = list[Record](), []
+    for row in _json_rows(path) if ending == ".json" else records_of(path, file):
+        if isinstance(row, Record):
+            rows.append(row)
+            continue
+        where = f", row {row.row}" * bool(row.row) + f", field {row.field}" * bool(row.field)
+        broken.append(f"{row.file}{where}: {row.reason.replace('_', ' ')}: {row.detail}")
+    if broken or not rows:
+        raise EvaluationError("\n".join(format_errors(broken)) or f"{path} has no row")
+    return rows
+
+
+def _json_rows(path: Path) -> Iterator[Record | Reject]:
+    def unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """An object whose keys appear once: of a repeated one a value would be lost."""
+        keys = [key for key, _ in pairs]
+        for key in keys if len(set(keys)) < len(keys) else ():
+            if keys.count(key) > 1:
+                raise EvaluationError(f"{path}: the key {key!r} appears twice in one object")
+        return dict(pairs)
+
+    try:
+        data = content_of(path)
+        whole = json.loads(data.decode("utf-8-sig"), object_pairs_hook=unrepeated)
+    except OSError as error:
+        raise EvaluationError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        lines = data.splitlines(keepends=True)
+        if len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
+            yield from jsonl_records(str(path), lines)
+            return
+        raise EvaluationError(f"{path}: not JSON in UTF-8: {error}") from error
+    if isinstance(whole, dict):
+        tables = [rows for rows in whole.values() if isinstance(rows, list) and rows]
+        tables = [rows for rows in tables if all(isinstance(row, dict) for row in rows)]
+        whole = tables[0] if len(tables) == 1 else whole
+    if not isinstance(whole, list | dict):
+        raise EvaluationError(f"{path}: neither a list nor an object")
+    entries = whole.items() if isinstance(whole, dict) else ((None, value) for value in whole)
+    for row, (key, value) in enumerate(entries, start=1):
+        named = {} if key is None else {"key": key, "id": key}
+        fields = value if isinstance(value, dict) else {"value": value}
+        yield Record(str(path), row, named | fields)

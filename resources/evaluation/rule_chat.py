@@ -83,13 +83,13 @@ class RuleChat:
         """One reply per call, in order.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section or one of its variables, as
-                for a chat model, although the rules do not read them.
+            ConfigError: as ``MethodCaller``, although the rules do not read the filled prompt.
             EngineError: the verifier cannot be asked.
         """
+        sections, works = self._prompts.file(prompt).sections, list[str | Weighing]()
         for call in calls:
             self._prompts.filled(prompt, call)
-        works = [_work(call, self._prompts.section(prompt, call).lower()) for call in calls]
+            works.append(_work(call, sections[call.template].lower()))
         return [Reply(ModelReply(text)) for text in self._weighed(works)]
 
     def _weighed(self, works: Sequence[str | Weighing]) -> list[str]:

@@ -4,13 +4,12 @@ A call without an answer is a ``ModelReply`` with a ``failure``. Only an error t
 claim (a wrong key, a spending limit) is raised. A verifier, the profile's or an entry's, takes one
 call a claim; a chat model fills a section of the method's prompt file for each call.
 
-Threads may share a chat model's caller. Values of variables cannot forge a prompt's tags or a token
-of a chat template. Calls that may spell a verdict request log probabilities; an endpoint without
-them is fine. A call that continues a transcript (``ModelCall.continues``) sends it as the
-assistant's unfinished turn where the endpoint supports that (vLLM: ``continue_final_message``).
-Elsewhere it is in the user's message with a request to continue it (``continuation.md``); a reply
-that repeats it from the start loses that part. A truncated or empty reply is an answer; what kept
-the model from answering is a failure.
+Values of variables cannot forge a prompt's tags or a token of a chat template. Calls that may spell
+a verdict request log probabilities; an endpoint without them is fine. A call that continues a
+transcript (``ModelCall.continues``) sends it as the assistant's unfinished turn where the endpoint
+supports that (vLLM: ``continue_final_message``), elsewhere in the user's message with a request to
+continue it (``continuation.md``). A truncated or empty reply is an answer; what kept the model from
+answering is a failure.
 
 The loop is resumable, and stopped when too many claims fail. Finished claims are stored as they
 end, so a killed run loses only the claims in progress; claims that failed or were too long for the
@@ -22,7 +21,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -105,20 +104,17 @@ class MethodCaller(Protocol):
     If ``concurrent``, up to ``claims_at_once`` threads may call ``answer`` at the same time, each
     for one claim (an endpoint, which has its own queue). Otherwise one thread passes the calls of
     up to ``claims_at_once`` claims in one ``answer`` (an engine in this process, which batches
-    them).
+    them). ``engine`` names the program and model that answer and is written into every row.
     """
 
     @property
-    def engine(self) -> str:
-        """Name of the program and model that answer; written into every row."""
+    def engine(self) -> str: ...  # noqa: D102 - as above
 
     @property
-    def concurrent(self) -> bool:
-        """Whether several threads may call ``answer`` at the same time."""
+    def concurrent(self) -> bool: ...  # noqa: D102
 
     @property
-    def claims_at_once(self) -> int:
-        """Number of claims in progress that keeps it busy."""
+    def claims_at_once(self) -> int: ...  # noqa: D102
 
     def details(self) -> Details:
         """Counts and settings that a run records, by name."""
@@ -156,15 +152,12 @@ class VerifierCaller:
         """``verifier`` sees each claim's evidence in full; ``price`` None: not known."""
         self._verifier, self._threshold, self._price = verifier, threshold, price
         self.claims_at_once = 256 if isinstance(verifier, HostedVerifier) else 1_024
+        self.details = verifier.details
 
     @property
     def engine(self) -> str:
         """The verifier's engine."""
         return self._verifier.engine
-
-    def details(self) -> Details:
-        """The verifier's."""
-        return self._verifier.details()
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the threshold; a verifier's own prompt is part of its engine's name."""
@@ -242,10 +235,6 @@ class MethodPrompts:
         text = str(self.file(prompt).filled(call.template, **values))
         return f"{text}\n\n{self.file(AGAIN).filled(call.form)}" if call.form else text
 
-    def section(self, prompt: str, call: ModelCall) -> str:
-        """The text of the call's section, variables not filled in."""
-        return str(self.file(prompt).sections[call.template])
-
     def hash(self, prompt: str, settings: object) -> str:
         """SHA-256 over the prompt file, the prompts that all methods share, and the settings."""
         digests = [self.file(name).digest for name in (prompt, CONTINUATION, AGAIN)]
@@ -275,16 +264,11 @@ class ChatCaller:
         continues an assistant's turn.
         """
         self._chat, self._model, self._prompts = chat, model, prompts or MethodPrompts()
-        self.details = chat.details
+        self.details, self.claims_at_once = chat.details, model.concurrency
         self._seed, self._top_logprobs = seed, 0 if model.style == "openai" else top_logprobs
         self._continues = continues if model.continues is None else model.continues
         self._thinking = None if model.style == "none" else model.thinks
         self._answered, self._lock = 0, threading.Lock()
-
-    @property
-    def claims_at_once(self) -> int:
-        """As many as the endpoint takes."""
-        return self._model.concurrency
 
     @property
     def engine(self) -> str:
@@ -366,14 +350,6 @@ def _after(transcript: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimToVerify:
-    """A claim with the question that a method answers about it."""
-
-    claim_id: str
-    question: ClaimInput
-
-
-@dataclass(frozen=True, slots=True)
 class Prediction:
     """The result for one claim. ``confidence`` is None where it cannot be read.
 
@@ -392,24 +368,9 @@ class Prediction:
         """Whether a call got no answer."""
         return self.verification.status == "failed"
 
-    def as_json(self) -> str:
-        """As it is stored; the reply that spells the verdict is read before, and left out."""
-        plain = {"claim_id": self.claim_id, "confidence": self.confidence, "calls": self.calls}
-        plain |= {name: getattr(self.verification, name) for name in _STORED}
-        return json.dumps(plain, ensure_ascii=True, default=asdict)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Prediction":
-        """What was stored."""
-        plain = json.loads(text)
-        plain["cycles"] = tuple(Cycle(**cycle) for cycle in plain["cycles"])
-        claim_id, confidence, calls = (plain.pop(n) for n in ("claim_id", "confidence", "calls"))
-        known = None if confidence is None else Confidence(**confidence)
-        return cls(claim_id, Verification(**plain), known, tuple(calls), stored=True)
-
 
 class PredictionStore:
-    """The predictions of one engine, system and prompt."""
+    """The predictions of one engine, system and prompt; those of others may share the folder."""
 
     def __init__(
         self,
@@ -419,45 +380,51 @@ class PredictionStore:
         prompt_hash: str,
         digests: Mapping[str, str] | None = None,
     ) -> None:
-        """Stores of other engines, systems and prompts may share the folder.
-
-        ``digests``: what the system reads about a claim, by claim id.
-        """
-        name = f"{engine} {system} {prompt_hash}"
+        """``digests``: what the system reads about a claim, by claim id."""
+        name, known = f"{engine} {system} {prompt_hash}", digests or {}
         self._store = ResultStore(folder / slug(name), name)
         self.compact = self._store.compact
-        self._system, self._prompt_hash, self._digests = system, prompt_hash, digests or {}
+        self._key: Callable[[str], str] = lambda claim: key_of(
+            claim, known.get(claim, ""), system, prompt_hash
+        )
 
-    def read(self, claim_ids: Sequence[str]) -> dict[str, Prediction]:
+    def read(self, claim_ids: Iterable[str]) -> dict[str, Prediction]:
         """The stored predictions of these claims, by claim id."""
         keys = {self._key(claim_id): row for row, claim_id in enumerate(claim_ids)}
-        return {
-            claim_ids[position]: Prediction.from_json(value)
-            for positions, values in self._store.read(keys)
-            for position, value in zip(positions, values.to_pylist(), strict=True)
-        }
+        texts = (text for _, values in self._store.read(keys) for text in values.to_pylist())
+        return {one.claim_id: one for one in map(_read, texts)}
 
     def add(self, predictions: Sequence[Prediction]) -> None:
-        """Store one shard, without what is asked again: failed, or too long for the model."""
+        """Store one shard, without what is asked again: failed, or too long for the model.
+
+        The reply that spells the verdict was read for its confidence, and is left out.
+        """
         import pyarrow as pa
 
-        kept = [
-            one
-            for one in predictions
-            if not one.failed and BEYOND_CONTEXT not in one.verification.notes
-        ]
-        texts = pa.array([one.as_json() for one in kept], pa.large_string())
-        self._store.write([self._key(one.claim_id) for one in kept], texts)
+        texts = {}
+        for one in predictions:
+            ended = one.verification
+            if one.failed or BEYOND_CONTEXT in ended.notes:
+                continue
+            plain = {"claim_id": one.claim_id, "confidence": one.confidence, "calls": one.calls}
+            plain |= {name: getattr(ended, name) for name in _STORED}
+            # ASCII: a reply may hold half a surrogate pair, which is no UTF-8.
+            texts[self._key(one.claim_id)] = json.dumps(plain, ensure_ascii=True, default=asdict)
+        self._store.write([*texts], pa.array(texts.values(), pa.large_string()))
 
-    def _key(self, claim_id: str) -> str:
-        digest = self._digests.get(claim_id, "")
-        return key_of(claim_id, digest, self._system, self._prompt_hash)
+
+def _read(text: str) -> Prediction:
+    plain = json.loads(text)
+    plain["cycles"] = tuple(Cycle(**cycle) for cycle in plain["cycles"])
+    confidence = plain["confidence"] and Confidence(**plain["confidence"])
+    ended = Verification(**{name: plain[name] for name in _STORED})
+    return Prediction(plain["claim_id"], ended, confidence, tuple(plain["calls"]), stored=True)
 
 
 def run_claims(
     procedure: Procedure,
     prompt: str,
-    claims: Sequence[ClaimToVerify],
+    claims: Mapping[str, ClaimInput],
     caller: MethodCaller,
     store: PredictionStore,
     *,
@@ -466,18 +433,18 @@ def run_claims(
 ) -> Generator[Prediction, None, None]:
     """Each claim's result as soon as it is there; first those in ``store``, which cost no call.
 
-    ``prompt`` names the prompt file. ``most_failed`` is the share of claims, 0..1, that may fail
-    before the run is stopped. ``at_once`` claims are in progress at most, where the caller batches
-    them; 0: as many as it takes. Fewer give the first result sooner.
+    ``prompt`` names the prompt file; ``claims`` are by id. ``most_failed`` is the share of claims,
+    0..1, that may fail before the run is stopped. ``at_once`` claims are in progress at most, where
+    the caller batches them; 0: as many as it takes. Fewer give the first result sooner.
 
     Raises:
         EngineError: more claims failed than the limit allows, or the caller reports that no claim
             can be answered; finished claims are stored.
     """
-    known = store.read([claim.claim_id for claim in claims])
+    known = store.read(claims)
     yield from known.values()
     waiting, since, failed = list[Prediction](), time.monotonic(), 0
-    rest = [claim for claim in claims if claim.claim_id not in known]
+    rest = {claim_id: claim for claim_id, claim in claims.items() if claim_id not in known}
     width = caller.claims_at_once
     if at_once and not caller.concurrent:
         width = min(width, at_once)
@@ -501,49 +468,52 @@ def run_claims(
     store.compact()
 
 
-class _ClaimInProgress:
-    """A claim's generator, the calls that it waits for, and its calls so far."""
+_Driven = Generator[tuple[ModelCall, ...] | Prediction, Sequence[Reply] | None, None]
+_Waiting = list[tuple[_Driven, tuple[ModelCall, ...]]]
 
-    def __init__(self, claim: ClaimToVerify, procedure: Procedure) -> None:
-        self._claim_id, self._steps = claim.claim_id, procedure(claim.question)
-        self._records: list[Mapping[str, Any]] = []
-        self.pending: tuple[ModelCall, ...] = ()
-        self.finished: Prediction | None = None
-        self._advance(None)
 
-    def resume(self, replies: Sequence[Reply]) -> None:
-        """Pass in the replies to ``pending`` and run up to the next calls, or to the end."""
-        for call, reply in zip(self.pending, replies, strict=True):
-            used = {name: getattr(reply, name) for name in _USED}
-            named = {"operation": call.operation, "template": call.template}
-            self._records.append({**named, **used, "failure": reply.answer.failure or None})
-        self._advance(tuple(reply.answer for reply in replies))
-
-    def _advance(self, answers: tuple[ModelReply, ...] | None) -> None:
-        self.pending = ()
+def _driven(procedure: Procedure, claim_id: str, claim: ClaimInput) -> _Driven:
+    """Yields the calls that a claim waits for, is sent their replies; at last, its prediction."""
+    steps, answers = procedure(claim), None
+    records, ended = list[Mapping[str, Any]](), None
+    while ended is None:
         try:
-            self.pending = next(self._steps) if answers is None else self._steps.send(answers)
+            calls = next(steps) if answers is None else steps.send(answers)
         except StopIteration as end:
-            self._finish(end.value)
+            ended = end.value
         except CallFailedError as failure:
-            said = str(failure)
-            ended = Verification(None, "failed", said)
-            if said.startswith(TOO_LONG):
-                ended = Verification(None, "unparsed", said, notes={BEYOND_CONTEXT: "wrong"})
-            self._finish(ended)
+            ended = Verification(None, "failed", str(failure))
+            if ended.reply.startswith(TOO_LONG):
+                ended = Verification(None, "unparsed", ended.reply, notes={BEYOND_CONTEXT: "wrong"})
+        else:
+            replies = yield calls
+            answers = tuple(reply.answer for reply in replies or ())
+            for call, reply in zip(calls, replies or (), strict=True):
+                used = {name: getattr(reply, name) for name in _USED}
+                named = {"operation": call.operation, "template": call.template}
+                records.append({**named, **used, "failure": reply.answer.failure or None})
+    spoken = ended.spoken
+    confidence = read_confidence(spoken.tokens) if spoken and spoken.tokens else None
+    if confidence is not None and confidence.verdict != ended.verdict:
+        confidence = None  # the tokens spell another verdict than was read
+    yield Prediction(claim_id, ended, confidence, tuple(records))
 
-    def _finish(self, ended: Verification) -> None:
-        spoken = ended.spoken
-        confidence = read_confidence(spoken.tokens) if spoken and spoken.tokens else None
-        if confidence is not None and confidence.verdict != ended.verdict:
-            confidence = None  # the tokens spell another verdict than was read
-        self.finished = Prediction(self._claim_id, ended, confidence, tuple(self._records))
+
+def _advanced(
+    claim: _Driven, replies: Sequence[Reply] | None, waiting: _Waiting
+) -> Iterator[Prediction]:
+    """Its result; none where it is added to those that wait for further calls."""
+    state = claim.send(replies)
+    if isinstance(state, Prediction):
+        yield state
+    else:
+        waiting.append((claim, state))
 
 
 def _ended(
     procedure: Procedure,
     prompt: str,
-    claims: Sequence[ClaimToVerify],
+    claims: Mapping[str, ClaimInput],
     caller: MethodCaller,
     width: int,
 ) -> Generator[Prediction, None, None]:
@@ -552,17 +522,16 @@ def _ended(
     A concurrent caller has a thread for each of them, another one the calls of all in one batch.
     """
     pool = ThreadPoolExecutor(width, thread_name_prefix="claims")
-    rest, ready = iter(claims), list[_ClaimInProgress]()
-    running: dict[Future[list[Reply]], list[_ClaimInProgress]] = {}
+    rest = iter(claims.items())
+    ready, running = _Waiting(), dict[Future[list[Reply]], _Waiting]()
 
-    def answered(batch: Sequence[_ClaimInProgress]) -> list[Reply]:
-        calls = [call for claim in batch for call in claim.pending]
-        return caller.answer(prompt, calls) if calls else []
+    def answered(batch: _Waiting) -> list[Reply]:
+        return caller.answer(prompt, [call for _, calls in batch for call in calls])
 
     try:
         while True:
-            free = width - len(ready) - len(running)
-            ready += [_ClaimInProgress(claim, procedure) for claim in islice(rest, free)]
+            while len(ready) + len(running) < width and (given := next(rest, None)):
+                yield from _advanced(_driven(procedure, *given), None, ready)
             if caller.concurrent:
                 running |= {pool.submit(answered, [claim]): [claim] for claim in ready}
             elif ready:  # in this thread, where an interrupt ends it
@@ -571,17 +540,14 @@ def _ended(
                 running = {replied: ready}
             if not running:
                 return
-            ready = []
+            ready = _Waiting()
             # First what was answered, then the first error: no claim that ended with it is lost.
             over = wait(running, return_when=FIRST_COMPLETED).done
             for future in sorted(over, key=lambda future: future.exception() is not None):
                 batch = running.pop(future)
                 replies = iter(future.result())
-                for claim in batch:
-                    if claim.finished is None:
-                        claim.resume(list(islice(replies, len(claim.pending))))
-                ready += [claim for claim in batch if claim.finished is None]
-                yield from (claim.finished for claim in batch if claim.finished is not None)
+                for claim, calls in batch:
+                    yield from _advanced(claim, [*islice(replies, len(calls))], ready)
     except (Exception, GeneratorExit):
         pool.shutdown(cancel_futures=True)
         raise

@@ -8,7 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def rulings_of(runs: Sequence[JudgedRun], teacher: str) -> tuple[str, Mapping[st
     return exact[0], rulings_from_frame(own.unique("call_key", keep="first", maintain_order=True))
 
 
-def agreement_frame(examples: pl.DataFrame, judge: TinyJudge, seed: int) -> pl.DataFrame:
+def agreement_frame(examples: pl.DataFrame, judge: TinyJudge) -> pl.DataFrame:
     """``JUDGE_AGREEMENT`` over the test examples; a head without any has no row."""
     rows: list[tuple[object, ...]] = []
     for head in HEADS:
@@ -126,10 +126,10 @@ def agreement_frame(examples: pl.DataFrame, judge: TinyJudge, seed: int) -> pl.D
         (given,) = judge.labels([head], test.select("text", "context").rows())
         taught, learnt = (_codes(head, labels) for labels in (test["label"].to_list(), given))
         documents = test["document"].to_list()
-        measured = agreement(taught, learnt, len(head.classes), documents, seed)
+        measured = agreement(taught, learnt, len(head.classes), documents)
         sizes = (test.height, len(set(documents)), judge.shortened - before)
         engines = (judge.engine, test["teacher"][0])
-        rows += [(head.name, *astuple(one), *sizes, *engines) for one in measured]
+        rows += [(head.name, *one, *sizes, *engines) for one in measured]
     return JUDGE_AGREEMENT.conform(pl.DataFrame(rows, schema=JUDGE_AGREEMENT.schema, orient="row"))
 
 
@@ -139,7 +139,6 @@ def reward_frame(
     judge: Judge,
     embedder: Embedder,
     claim_ids: Sequence[str],
-    seed: int,
 ) -> pl.DataFrame:
     """``JUDGE_STUDY`` over training rollouts of these claims; ``known``: as ``rulings_of`` gives.
 
@@ -168,9 +167,9 @@ def reward_frame(
     schema = dict.fromkeys(texts, pl.String()) | dict.fromkeys(numbers, pl.Float64())
     rewards = pl.DataFrame(rows, schema, orient="row").drop_nulls()
     found = [
-        (name, *astuple(one), of.height, of["group"].n_unique(), judge.engine, teacher)
+        (name, *one, of.height, of["group"].n_unique(), judge.engine, teacher)
         for (name,), of in rewards.group_by("reward", maintain_order=True)
-        for one in reward_agreement(of, seed)
+        for one in reward_agreement(of)
     ]
     return JUDGE_STUDY.conform(pl.DataFrame(found, schema=JUDGE_STUDY.schema, orient="row"))
 

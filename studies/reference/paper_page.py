@@ -11,7 +11,7 @@ from decomposerl.evaluation.published import (
     MEAN_OUT,
     PUBLISHED,
     TABLE_TITLES,
-    AblationRow,
+    PublishedRow,
 )
 from decomposerl.training.studies import STUDIES
 from studies.reference.markdown import MADE, code, paragraphs, table
@@ -42,15 +42,15 @@ def _tables() -> Iterator[str]:
 
 def _ablations() -> Iterator[str]:
     """A table for each study, with the columns that the paper prints."""
-    by_study: dict[str, list[AblationRow]] = {}
+    by_study: dict[str, list[PublishedRow]] = {}
     for row in ABLATIONS:
-        by_study.setdefault(row.study, []).append(row)
+        by_study.setdefault(str(row.table), []).append(row)
     for study, rows in by_study.items():
         printed = [name for name in COLUMNS if name in rows[0].scores]
-        yield f"## {rows[0].section}: {_TITLES[study].lower()}"
+        yield f"## {rows[0].family}: {_TITLES[study].lower()}"
         yield table(
             ("Run", "Recipe", *(_HEADS[name] for name in printed)),
-            [(row.title, code(row.recipe), *_cells(row.scores)) for row in rows],
+            [(row.title, code(row.model), *_cells(row.scores)) for row in rows],
         )
 
 

@@ -85,14 +85,15 @@ print(trace.cycles, trace.verdict)
 print([fault.kind for fault in trace.faults])
 """
 _METRICS = """\
-from decomposerl.evaluation.intervals import clusters_of, metric_interval
-from decomposerl.evaluation.metrics import balanced_accuracy, codes_of, outcome_table
+from decomposerl.evaluation.intervals import shared_evidence, verdict_estimates
+from decomposerl.evaluation.metrics import codes_of
 
 labels = codes_of(["Supported", "Refuted"] * 50)
 verdicts = codes_of(["Supported", "Refuted", "Supported", None] * 25)  # None: no verdict
-print(balanced_accuracy(outcome_table(labels, verdicts)))
-low, high = metric_interval("balanced_accuracy", labels, verdicts, clusters_of(labels))
-print(f"{low:.3f} to {high:.3f}")
+documents = [f"page {n // 2}" for n in range(100)]  # of each claim, or None
+estimates = verdict_estimates(labels, verdicts, shared_evidence(documents))
+value, low, high, *_ = estimates["balanced_accuracy"]
+print(f"{value:.2f}, {low:.3f} to {high:.3f}")
 """
 _TABLES = """\
 from pathlib import Path
@@ -154,18 +155,18 @@ SUBJECTS = (
     Subject(
         "Metrics",
         "The metrics of the leaderboard, for verdicts of your own; a missing verdict is wrong. "
-        "`Codes`, `Numbers` and `Counts` are NumPy arrays. Claims of one document are resampled "
-        "together: name the documents in `clusters_of`. For files, use "
+        "`Codes` and `Counts` are NumPy arrays. Claims of one document count together: name the "
+        "documents in `shared_evidence`. For files, use "
         "[decomposerl metrics](commands.md#metrics).",
         _METRICS,
-        "0.75\n0.674 to 0.817\n",
+        "0.75, 0.648 to 0.817\n",
         (
             metrics.codes_of,
-            metrics.outcome_table,
-            metrics.balanced_accuracy,
-            metrics.macro_f1,
-            intervals.clusters_of,
-            intervals.metric_interval,
+            intervals.shared_evidence,
+            intervals.verdict_estimates,
+            intervals.Estimate,
+            intervals.share,
+            intervals.auroc,
             intervals.difference_interval,
         ),
     ),

@@ -18,14 +18,12 @@ from corpora_parts import own_toml
 from decomposerl.claims.catalogue import BENCHMARKS, DIFFERENCES, SOURCES, with_own_sources
 from decomposerl.claims.generic import parse_corpus_toml
 from decomposerl.claims.source import Source
-from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, DROPS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from fixture_data import build
 from resources.corpora.resource import CorporaResource, LoadConfig
-from resources.evaluation.results_folder import with_sample_note
+from resources.evaluation.results_folder import board_page
 from resources.store.integrity import file_sha256
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.rows import StoredRows
@@ -219,7 +217,7 @@ def files(data: Path) -> dict[str, str]:
 
 
 def test_scores_have_the_metric_over_the_claims_left(listed: Path):
-    """The balanced accuracy of claims that are not on the stored list; in a column of its own."""
+    """The balanced accuracy of claims that are not on the stored list."""
     folder = DataFolder(base_dir=str(listed))
     states = folder.read(f"doubtful/{NAME}")["state"].to_list()
     assert ["doubtful", "doubtful", "no_claim"] == states
@@ -233,15 +231,6 @@ def test_scores_have_the_metric_over_the_claims_left(listed: Path):
     assert 100 * right["verdict"].mean() == pytest.approx(row["score"])
     assert (8, 4) == (row["rows"], row["supported"])
     assert row["low"] < row["high"]
-    board = folder.read("leaderboard")
-    cells = board.filter(system=RULES[0], benchmark=COLUMN)
-    assert [(8, "scored")] == cells.select("rows", "status").rows()
-    wide = wide_leaderboard(board).filter(system=RULES[0])
-    assert 8 == wide[f"{COLUMN}_rows"][0]
-    for markdown in (False, True):
-        shown = leaderboard_page(board, {NAME: "FoolMeTwice"}, markdown=markdown)
-        assert "FoolMeTwice without doubtful" in shown
-        assert "FoolMeTwice 8 of 10" in " ".join(shown.split())
 
 
 def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
@@ -251,13 +240,11 @@ def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
     one, other = files(plain), files(listed)
     assert {f"doubtful/{NAME}.parquet"} == other.keys() - one.keys()
     changed = {name for name in one if one[name] != other[name]}
-    ranked = {"leaderboard.parquet", "comparison.parquet"}
-    assert changed == ranked | {name for name in one if name.startswith("scores/")}
+    assert changed == {"comparison.parquet", *(name for name in one if name.startswith("scores/"))}
     here, there = (DataFolder(base_dir=str(data)) for data in (plain, listed))
-    for key in (f"scores/{NAME}/{RULES[0]}", "leaderboard"):
-        before, after = here.read(key), there.read(key)
-        assert before.equals(after.join(before, on=before.columns, how="semi", nulls_equal=True))
-        assert "without_doubtful" not in str(before.rows())
+    before, after = (folder.read(f"scores/{NAME}/{RULES[0]}") for folder in (here, there))
+    assert before.equals(after.join(before, on=before.columns, how="semi", nulls_equal=True))
+    assert "without_doubtful" not in str(before.rows())
     compared = there.read("comparison")
     assert {NAME: 10, COLUMN: 8} == dict(compared.select("benchmark", "rows").rows())
     assert here.read("comparison").equals(compared.filter(benchmark=NAME)), "a family of its own"
@@ -313,6 +300,6 @@ def test_scores_over_three_labels_are_ranked_compared_and_not_the_papers(three: 
     for system, other, difference in pairs:
         assert scores[system] - scores[other] == pytest.approx(difference)
     assert len(pairs) == 3
-    page = " ".join(with_sample_note("", three, board, {BASE: "FEVER"}).split())
+    page = " ".join(board_page(three, board, {BASE: "FEVER"}).split())
     assert "three labels" in page
     assert page.endswith("FEVER.")

@@ -35,7 +35,6 @@ from evaluation_graph import (
     write_tests,
 )
 from fault_server import MODEL, Answer, FaultServer, replying
-from leaderboard_parts import score, scores
 from resources.catalogue.database import build_catalogue, engines_of, open_catalogue
 from resources.chat.endpoint import EndpointConfig
 from resources.corpora.resource import CorporaResource
@@ -129,7 +128,7 @@ def test_the_catalogue_has_it_all(whole: Path):
 
 
 def test_what_was_left_out_and_asked_is_shown(data: Path):
-    """Claims without a label or evidence are counted with the reason; calls by operation.
+    """Claims without a label or evidence are counted with the reason.
 
     The second time nobody is asked, and the predictions are the same file.
     """
@@ -140,10 +139,10 @@ def test_what_was_left_out_and_asked_is_shown(data: Path):
     assert (1, 1, CLAIMS) == tuple(shown[name] for name in left)
     asked = ("status", "engine calls", "engine results reused")
     assert ("ok", CLAIMS, 0) == tuple(shown[name] for name in asked)
-    assert f"- **verify \\(verdict\\)**: {CLAIMS} calls," in shown["calls by operation"]
+    assert 1 == shown["calls a claim"]
     assert "verdicts" == next(name for name in shown if not name.startswith("dagster/"))
     assert {"balanced_accuracy", "parse_rate"} <= set(metadata(result, "scores__fever"))
-    assert [True] * 3 == [check.passed for check in result.get_asset_check_evaluations()]
+    assert [True] == [check.passed for check in result.get_asset_check_evaluations()]
     first = file_sha256(path)
     again = metadata(materialize(data, SIMPLE, "fever"), FEVER)
     assert ("ok", 0, CLAIMS) == tuple(again[name] for name in asked)
@@ -221,28 +220,23 @@ def record(tests: Path, key: str, **said: str) -> None:
     path.write_text(json.dumps({"status": "ok", **said}), "utf-8")
 
 
-def write_predictions(tests: Path, *, unparsed: int = 0, left: int | None = None, **said: str):
-    """What ``SYSTEM`` said of the first ``left`` claims, of which some could not be read."""
+def write_predictions(tests: Path, unparsed: int) -> None:
+    """What ``SYSTEM`` said, of which some could not be read."""
     asked = evaluation_subset(pl.read_parquet(tests / "benchmark/fever.parquet")).claims
-    made = predictions(TWO[0], "fever", asked.head(asked.height if left is None else left))
+    made = predictions(TWO[0], "fever", asked)
     status = pl.Series("parse_status", ["unparsed"] * unparsed + ["parsed"] * made.height)
     frame = made.with_columns(status.head(made.height))
     write_parquet(frame, tests / f"predictions/fever/{SYSTEM}.parquet")
-    record(tests, f"predictions/fever/{SYSTEM}", **said)
-
-
-def write_scores(tests: Path, name: str, rows: int, supported: int) -> None:
-    row = score(SYSTEM, name, 50.0, rows=rows) | {"supported": supported}
-    write_parquet(scores([row]), tests / f"scores/{name}/{SYSTEM}.parquet")
-    record(tests, f"scores/{name}/{SYSTEM}")
+    record(tests, f"predictions/fever/{SYSTEM}")
 
 
 def checked(
     tests: Path, key: Sequence[str], names: Sequence[str] = NAMES, **more: object
 ) -> dict[str, dg.AssetCheckEvaluation]:
     """The checks of one asset over files that lie there already, by name."""
+    parts = PARTS if key[0] == "predictions" else None
 
-    @dg.asset(key=list(key), partitions_def=PARTS if len(key) > 1 else None)
+    @dg.asset(key=list(key), partitions_def=parts)
     def there() -> dg.MaterializeResult[None]:
         return dg.MaterializeResult()
 
@@ -250,7 +244,7 @@ def checked(
     mine = [c for c in checks if all(one.asset_key.path == list(key) for one in c.check_keys)]
     result = dg.materialize(
         [there, *mine],
-        partition_key=SYSTEM if len(key) > 1 else None,
+        partition_key=SYSTEM if parts else None,
         resources={**resources(tests), **more},
     )
     return {one.check_name: one for one in result.get_asset_check_evaluations()}
@@ -259,28 +253,22 @@ def checked(
 def test_unread_replies_are_a_warning_and_then_an_error(tests: Path):
     """One in twelve is above a twentieth; more than half of them is no system."""
     for unparsed, passed, severity in ((0, True, "WARN"), (1, False, "WARN"), (7, False, "ERROR")):
-        write_predictions(tests, unparsed=unparsed)
+        write_predictions(tests, unparsed)
         found = checked(tests, ["predictions", "fever"])["parse_rate"]
         assert (passed, severity) == (found.passed, found.severity.value)
-
-
-def test_a_claim_without_its_prediction_is_found(tests: Path):
-    """Eleven of twelve fail, unless the run was limited."""
-    write_predictions(tests, left=11)
-    found = checked(tests, ["predictions", "fever"])["every_claim_once"]
-    assert (False, 1) == (found.passed, found.metadata["missing"].value)
-    write_predictions(tests, left=11, status="limited")
-    assert checked(tests, ["predictions", "fever"])["every_claim_once"].passed
 
 
 def test_another_split_than_the_published_one_is_a_warning(tests: Path):
     """Size and share of Supported claims are held against what is known in public."""
     real = {"corpora": CorporaResource(root=str(tests))}
+    claim = pl.read_parquet(tests / "benchmark/fever.parquet").head(1)
     for rows, supported, passed in ((2_962, 1_411, 1), (2_961, 1_411, 0), (2_962, 1_700, 0)):
-        write_scores(tests, "feverous", rows, supported)
-        found = checked(tests, ["scores", "feverous"], ["feverous"], **real)["label_balance"]
+        labels = ["Supported"] * supported + ["Refuted"] * (rows - supported)
+        claims = pl.concat([claim] * rows).with_columns(label=pl.Series(labels))
+        write_parquet(claims, tests / "benchmark/feverous.parquet")
+        found = checked(tests, ["benchmark", "feverous"], ["feverous"], **real)["label_balance"]
         assert (passed, "WARN") == (found.passed, found.severity.value)
-        assert checked(tests, ["scores", "feverous"], ["feverous"])["label_balance"].passed
+        assert checked(tests, ["benchmark", "feverous"], ["feverous"])["label_balance"].passed
 
 
 def test_a_test_claim_in_a_training_set_is_found(tests: Path):
@@ -308,29 +296,28 @@ def results_of(instance: dg.DagsterInstance, key: list[str], name: str) -> dict[
 
 
 def test_each_system_keeps_its_result(tests: Path):
-    """Two systems one after the other, then the first again over a file that lost its rows."""
+    """Two systems one after the other, then the first again over a file that nobody can read."""
     first, second = OF_PROFILE[:2]
     with dg.instance_for_test() as instance:
         for system in (first, second):
             assert materialize(tests, system, "fever", instance=instance).success
-        names = {"predictions": ("parse_rate", "every_claim_once"), "scores": ("label_balance",)}
-        for folder, checks in names.items():
-            for name in checks:
-                results = results_of(instance, [folder, "fever"], name)
-                assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
+        key = ["predictions", "fever"]
+        results = results_of(instance, key, "parse_rate")
+        assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
         path = tests / f"predictions/fever/{first}.parquet"
-        write_parquet(pl.read_parquet(path).head(3), path)
+        unread = pl.read_parquet(path).with_columns(parse_status=pl.lit("unparsed"))
+        write_parquet(unread, path)
         record = run_path(tests, f"predictions/fever/{first}")
         write_record(record, read_record(record), {})  # as an earlier version had no digests
         again = dg.materialize(
             [*evaluation_assets(TEST_SETS, TWO, None), *evaluation_checks(NAMES, TWO)],
-            selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(["predictions", "fever"])),
+            selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(key)),
             tags={"dagster/partition": first},  # as Dagster's UI starts checks alone
             resources=resources(tests),
             instance=instance,
         )
         assert not all(one.passed for one in again.get_asset_check_evaluations())
-        results = results_of(instance, ["predictions", "fever"], "every_claim_once")
+        results = results_of(instance, key, "parse_rate")
         assert {first: "FAILED", second: "SUCCEEDED"} == results
 
 
@@ -344,7 +331,7 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
     checks = [spec for one in made.asset_checks or [] for spec in one.check_specs]
     wrong = [spec.key for spec in checks if spec.partitions_def != parts[spec.asset_key]]
     assert [] == wrong
-    assert 30 < len([spec for spec in checks if spec.partitions_def])
+    assert 11 < len([spec for spec in checks if spec.partitions_def])
 
 
 ENDPOINT, DEV = "simple-endpoint-faithful", 60

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import dagster as dg
@@ -25,7 +26,7 @@ from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.reports.leaderboard_report import leaderboard_page
+from decomposerl.reports.leaderboard_report import WIDTH, leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
 from evaluation_graph import claim_row
@@ -36,8 +37,12 @@ from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.vllm.process import free_port
 from stand_in_server import adapter, requests_of
+from tables import cases_beside
 
 TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
+TITLES = {"fever": "FEVER"}
+CASES = cases_beside(__file__, "leaderboard_pages")
+NOTES = ("one label", "What verdicts rest on", "project's words", "the spread of training")
 RAN = (score(TINY, "fever", 70.0, engine="tiny"), score(BASE, "fever", 71.0, engine="qwen"))
 
 
@@ -57,52 +62,31 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
-    """Ours with half its interval and its engine; the paper's figures named as the paper's."""
-    lines = leaderboard_page(board(), {"fever": "FEVER"}).splitlines()
-    ours, *_ = [line for line in lines if line.startswith("Simple  ")]
-    assert {"faithful", "[1]", "71.0±2.0", "–"} <= set(ours.split())
-    assert lines[lines.index(ours) + 1].split()[:5] == ["↳", "paper", "the", "paper's", "72.7"]
-    assert {"[1] qwen", "[2] tiny"} < set(lines)
-    assert [] == [line for line in lines if "Self_Ask" in line]
-    below = lines[lines.index("Further systems") :]
-    assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
-    assert [] == [line for line in below if "the paper's " in line and "↳" in line]
-    alone = leaderboard_page(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
-    assert ("FEVER" in alone, "Avg in" in alone) == (False, True)
-    assert {"[1] qwen", "[2] tiny"} < set(alone.splitlines())
+@pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
+def test_the_page_says(case: dict[str, Any]):
+    """The same in Markdown and text; a note only where it is about something."""
+    shown = board(*(score(**row) for row in case["rows"]))
+    page = leaderboard_page(shown, TITLES, markdown=True).replace("\\", "")
+    markdown = "\n".join(" ".join(line.split()) for line in page.splitlines())
+    text = " ".join(leaderboard_page(shown, TITLES).split())
+    for words in case["said"]:
+        assert words.removesuffix(" |") in markdown
+        assert " ".join(words.replace("|", " ").split()) in text
+    assert case["notes"] == [note for note in NOTES if note in markdown]
+    below = markdown.partition("Further systems")[2]
+    assert "↳" not in below
+
+
+def test_the_page_has_what_was_run_or_what_is_asked_for():
+    """Short runs are marked; ``only`` leaves out test sets, not engines."""
+    assert "Self_Ask" not in leaderboard_page(board(), TITLES)
     assert "Self-Ask" in leaderboard_page(board(), {}, everything=True)
+    alone = leaderboard_page(board(), TITLES, only=["mean_in_domain"])
+    assert ("FEVER" in alone, "Avg in" in alone) == (False, True)
+    assert {"[1]  qwen", "[2]  tiny"} < set(alone.splitlines())
     assert "nothing was scored yet" == leaderboard_page(board().clear(), {})
-    alone = score(TINY, "fever", None, rows=12)
-    for markdown in (False, True):
-        page = leaderboard_page(board(alone), {"fever": "FEVER"}, markdown=markdown)
-        said = " ".join(page.replace("\\", "").split())
-        assert (
-            f"no balanced accuracy (scores/ has accuracy and recall): {TINY} on FEVER, 12" in said
-        )
     short = leaderboard_page(board(limited=TINY), {})
     assert ("DecomposeRL @ tiny *" in short, "Simple *" in short) == (True, False)
-
-
-def test_a_system_scored_on_fewer_claims_stands_below_the_others():
-    """Marked and with its number of claims; a mean always has its own."""
-    rows = [score("simple-rules-faithful", "fever", 99.0, rows=4), *RAN]
-    rows += [score(one, "mean_in_domain", 70.0, rows=900) for one in (TINY, BASE)]
-    lines = leaderboard_page(board(*rows), {"fever": "FEVER"}, width=200).splitlines()
-    further = lines[lines.index("Further systems") :]
-    policy, few = [line for line in further if " @ " in line]
-    assert re.match(r"DecomposeRL @ tiny  .* 70\.0±2\.0, n 900", policy)
-    assert re.match(r"Simple @ rules \*  .* 99\.0±2\.0, n 4", few)
-
-
-def test_what_verdicts_rest_on_is_a_table_of_its_own():
-    """By system that asks questions: the share of silent verdicts, and of right ones."""
-    rested = [score(TINY, "fever", 50.0, rows=8, metric="accuracy_silent")]
-    rested += [score(TINY, "fever", 75.0, rows=24, metric="accuracy_answered")]
-    text = leaderboard_page(board(*RAN, *rested), {"fever": "FEVER"})
-    assert re.search(r"^DecomposeRL @ tiny +32 +25\.0 +75\.0 +– +50\.0$", text, re.MULTILINE)
-    page = leaderboard_page(board(*RAN, *rested), {}, markdown=True)
-    assert "| 32 | 25.0 | 75.0 | – | 50.0 |" in page
 
 
 def test_rows_of_the_bundled_sample_say_so(data: Path):
@@ -118,57 +102,15 @@ def test_rows_of_the_bundled_sample_say_so(data: Path):
 
 
 def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
-    """Each block has every row's head, and each column is in one of them."""
-    for width in (60, 100, 1_000):
-        text = leaderboard_page(board(), {"fever": "FEVER"}, width=width)
-        table = text.split(TABLE_TITLES[2])[0].splitlines()
-        assert width >= max(map(len, table))
-        headers = [line for line in table if line.startswith("System")]
-        assert len(headers) == sum(line.startswith("Simple ") for line in table)
-        assert 1 == sum("FEVER" in line.split() for line in headers)
-        assert (width == 1_000) == (len(headers) == 1)
-
-
-def test_markdown_is_laid_out_as_the_text_is():
-    """The paper's figures below ours; an uneven interval has both its bounds, own words a note."""
-    first, *_, last = leaderboard_page(board(), {"fever": "FEVER"}, markdown=True).split("\n\n**")
-    rows = [line for line in first.splitlines() if "| 71.0±2.0 |" in line or "↳ paper" in line]
-    assert ["| Simple ", "| ↳ paper "] == [row[: row.index("|", 2)] for row in rows[:2]]
-    assert "| 72.7 |" in rows[1]
-    assert "↳ paper" not in last
-    row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
-    assert "100.0 [53.5, 100.0]" in leaderboard_page(board(row), {"fever": "FEVER"})
-    page = leaderboard_page(board(row), {"fever": "FEVER"}, markdown=True)
-    assert "100.0 \\[53.5, 100.0\\]" in page
-    own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
-    for markdown in (False, True):
-        reported = leaderboard_page(board(own), {"fever": "FEVER"}, markdown=markdown)
-        assert 1 == reported.count("prompt=own@0123")
-        assert "asked in this project's words" in " ".join(reported.split())
-    assert "project's words" not in leaderboard_page(board(), {"fever": "FEVER"})
-
-
-RUNS = (("", 70.0), ("-seed_1", 73.5))
-NAMED = "decomposerl-paper_7b"
-SEEDS = tuple(score(NAMED + end, "fever", value, engine=f"policy{end}") for end, value in RUNS)
-
-
-def test_means_over_seeds_are_shown_with_their_spread(data: Path):
-    """With a note on it."""
-    for markdown in (False, True):
-        shown = leaderboard_page(board(*SEEDS), {"fever": "FEVER"}, markdown=markdown)
-        said = shown.replace("\\", "")
-        for title in ("DecomposeRL (s = 1.0)", "DecomposeRL @ 7B"):
-            assert f"{title}, seed 1 " in said
-            assert f"{title}, mean of 2 seeds " in said
-        assert 2 == said.count("71.8 (70.0 to 73.5)")
-        assert 2 == said.count("73.5±2.0")
-        assert "the spread of training" in " ".join(shown.split())
-    assert "the spread of training" not in " ".join(leaderboard_page(board(), {}).split())
-    write_parquet(board(*SEEDS), data / "leaderboard.parquet")
-    rows = json.loads(output(data, "leaderboard", "--format", "json"))
-    assert [1, 1, 2] == [row["seeds"] for row in rows][:3]
-    assert "mean of 2 seeds" in output(data, "leaderboard")
+    """Each block has every row's head, and each column is in one of them; Markdown has one."""
+    table = leaderboard_page(board(), TITLES).split(TABLE_TITLES[2])[0].splitlines()
+    assert max(map(len, table)) <= WIDTH
+    headers = [line.split() for line in table if line.startswith("System")]
+    assert 1 < len(headers) == sum(line.startswith("Simple ") for line in table)
+    assert 15 == sum(len(header[3:]) for header in headers)  # "Avg in", "Avg out": two words each
+    assert 1 == sum(header.count("FEVER") for header in headers)
+    markdown = leaderboard_page(board(), TITLES, markdown=True)
+    assert 3 == markdown.count("| System | Protocol")
 
 
 def test_the_command_prints_the_leaderboard(data: Path):
@@ -176,7 +118,7 @@ def test_the_command_prints_the_leaderboard(data: Path):
     assert "FEVER" in output(data, "leaderboard")
     rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [BASE, BASE, TINY] == [row["system"] for row in rows]
-    assert (71.0, 72.7) == (rows[0]["fever"], rows[0]["fever_paper"])
+    assert (71.0, 72.7, 1) == (rows[0]["fever"], rows[0]["fever_paper"], rows[0]["seeds"])
     every = output(data, "leaderboard", "--format", "csv", "--all").splitlines()
     assert len(every) > 1 + len(rows)
 

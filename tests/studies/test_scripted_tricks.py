@@ -224,14 +224,14 @@ def test_quotes_are_sentences_of_the_evidence_where_the_judge_finds_an_answer():
     (known,) = known_claims(rows, RuleJudge())
     assert ("The Torbeck mill grinds oats for the valley.", None) == known.quotes
     traces = scripted(judge=Failing())
-    table = trick_table({"paper": traces.rewards(RewardSettings())}, 1, traces.engine)
+    table = trick_table({"paper": traces.rewards(RewardSettings())}, traces.engine)
     assert {(0, None)} == set(table.filter(reward="joint").select("claims", "gain").rows())
     assert {len(NAMES)} == set(table.filter(reward="coverage")["claims"])
 
 
 def readings_table(traces: ScriptedTraces) -> pl.DataFrame:
     rewards = {name: traces.rewards(settings) for name, settings in READINGS.items()}
-    return trick_table(rewards, 1, traces.engine)
+    return trick_table(rewards, traces.engine)
 
 
 @pytest.fixture(scope="module")
@@ -313,7 +313,9 @@ def test_a_runs_tricks_are_counted_by_step_with_what_they_earned(tmp_path: Path)
     table = found_markdown(found)
     (row,) = [line for line in table.splitlines() if "I don't know, whatever" in line]
     assert ["0 %", "50 %"] == [cell.strip() for cell in row.split("|")[2:4]]
-    assert ["0 %", "100 %"] == [cell.strip() for cell in row.split("|")[6:8]]  # held-out claims
+    assert ["0 %", "100 %"] == [
+        cell[1:].split(" \\")[0] for cell in row.split("|")[6:8]
+    ]  # held-out
     assert "verdict without a question" not in table  # never played
     assert "| truncated | 41 | 19 | 59 |" in health_markdown(found)
     assert found_figure(found).svg.startswith(b"<?xml")

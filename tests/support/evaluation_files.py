@@ -7,7 +7,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.evaluation.comparison import compare_systems
 from decomposerl.evaluation.leaderboard import leaderboard
-from decomposerl.evaluation.scores import ScoreSettings, score_predictions
+from decomposerl.evaluation.scores import score_predictions
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System
 from plain_rows import plain, table_of
 from resources.store.parquet import write_parquet
@@ -54,9 +54,8 @@ def calls(claim_ids: pl.Series) -> pl.DataFrame:
 
 def write_evaluation(data: Path, benchmark: str, claims: pl.DataFrame) -> None:
     """Everything that two systems leave for one test set, and the tables over it."""
-    settings = ScoreSettings(draws=50)
     made = {one: predictions(one, benchmark, claims) for one in SYSTEMS}
-    scores = [score_predictions(frame, claims, settings) for frame in made.values()]
+    scores = [score_predictions(frame, claims) for frame in made.values()]
     for (system, frame), scored in zip(made.items(), scores, strict=True):
         name = f"{benchmark}/{system.key}.parquet"
         write_parquet(frame, data / "predictions" / name)

@@ -94,7 +94,6 @@ def materialize(
     ops: dict[str, Mapping[str, object]] = {"comparison": {"config": config}}
     if system is not None or tags:
         ops = {f"predictions__{name}": {"config": config} for name in names or NAMES}
-        ops |= {f"scores__{name}": {"config": {"draws": 200}} for name in names or NAMES}
     else:
         wanted = ["leaderboard", "comparison"]
     keys = [dg.AssetKey(key.split("/")) for key in wanted]

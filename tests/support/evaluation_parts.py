@@ -1,7 +1,7 @@
 """Methods, callers and claims for tests of the evaluation's runner."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from decomposerl.baselines.method import (
     ask,
 )
 from resources.evaluation.runner import (
-    ClaimToVerify,
     MethodPrompts,
     Prediction,
     PredictionStore,
@@ -41,9 +40,9 @@ def two_steps(question: ClaimInput) -> Steps:
     return Verification(verdict, "parsed", second.text, spoken=second)
 
 
-def cases(count: int) -> list[ClaimToVerify]:
+def cases(count: int) -> dict[str, ClaimInput]:
     """Claims that differ in a number."""
-    return [ClaimToVerify(f"{n:016x}", ClaimInput(f"claim {n}", "evidence")) for n in range(count)]
+    return {f"{n:016x}": ClaimInput(f"claim {n}", "evidence") for n in range(count)}
 
 
 def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> PredictionStore:
@@ -61,13 +60,13 @@ def prompts_in(folder: Path) -> MethodPrompts:
 def run_all(
     procedure: Procedure,
     prompt: str,
-    claims: Sequence[ClaimToVerify],
+    claims: Mapping[str, ClaimInput],
     *rest: Any,  # noqa: ANN401 - of run_claims
     **how: Any,  # noqa: ANN401 - of run_claims
 ) -> list[Prediction]:
     """The results in the order of the claims."""
     made = {one.claim_id: one for one in run_claims(procedure, prompt, claims, *rest, **how)}
-    return [made[claim.claim_id] for claim in claims]
+    return [made[claim_id] for claim_id in claims]
 
 
 @dataclass

@@ -118,6 +118,7 @@ class ScriptedVerifier:
     listed: Mapping[str, float] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
     engine: str = "scripted-verifier"
+    details: Callable[[], dict[str, int]] = dict
 
     def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """One probability per pair; the evidence is ignored."""

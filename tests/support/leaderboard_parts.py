@@ -57,14 +57,14 @@ def score(
     *,
     engine: str = "rules",
     rows: int = 100,
-    half: float = 2.0,
     metric: str = METRIC,
+    **columns: object,
 ) -> dict[str, object]:
-    """One row of ``SCORES`` with an interval of ``half`` on both sides."""
-    low, high = (None, None) if value is None else (value - half, value + half)
+    """One row of ``SCORES`` with an interval of 2 on both sides, and other columns as given."""
+    low, high = (None, None) if value is None else (value - 2.0, value + 2.0)
     about = {"benchmark": benchmark, "system": system, "engine": engine, "metric": metric}
     counted = {"rows": rows, "supported": rows // 2}
-    return plain("scores", **about, **counted, score=value, low=low, high=high)
+    return plain("scores", **about, **counted, score=value, low=low, high=high) | columns
 
 
 def scores(rows: Sequence[dict[str, object]]) -> pl.DataFrame:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from decomposerl.evaluation.calibration import fit_calibration, reliability
 from decomposerl.evaluation.comparison import holm
-from decomposerl.evaluation.intervals import safe_interval
 from decomposerl.evaluation.paired_seeds import mean_over_seeds
 from decomposerl.kernels.cosine_filter import best_cross_cosine, cosine_pairs, keep_first_cosine
 from decomposerl.kernels.cosine_parts import VectorBlocks, keep_first_in_blocks
@@ -230,17 +229,12 @@ def _measured(words: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _tests() -> dict[str, Any]:
-    """Corrections, paired tests and intervals."""
-    rng = np.random.default_rng(12)
-    rng.integers(0, 2, (2, 80))  # drawn before, so the values below stay
-    draws = rng.integers(0, 1000, 200) / 1000
+    """Corrections and intervals over seeds."""
     mean, bounds = mean_over_seeds(np.array([0.71, 0.74, 0.69, 0.75]))
     return {
         "holm": holm([0.01, 0.04, 0.03, 0.2, 0.001]),
         "over seeds": [mean, *bounds],
-        "by units": {str(units): [str(round(end, 9)) for end in safe_interval(draws, units)]
-                     for units in (29, 30, 60)},
-    }  # fmt: skip
+    }
 
 
 def _calibrations() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from decomposerl.traces.rollout import Rollout
 from evaluation_parts import shelf
 from fakes import BagOfWordsEmbedder, ScriptedVerifier
 from resources.evaluation.rule_chat import RuleChat
-from resources.evaluation.runner import ClaimToVerify, run_claims
+from resources.evaluation.runner import run_claims
 from resources.judge.rule_judge import RuleJudge
 
 CLAIM = "Marta Oller directed Glass Harbour and was born in Vienna in 1921."
@@ -42,7 +42,7 @@ def test_the_rewards_score_what_a_baseline_asked(
     (ended,) = run_claims(
         method.procedures[protocol],
         method.prompt,
-        [ClaimToVerify("a", question)],
+        {"a": question},
         chat,
         shelf(tmp_path),
     )

@@ -20,7 +20,7 @@ from decomposerl.training.study_table import rank_agreement
 
 
 def by_name(found: list[Measured]) -> dict[str, float | None]:
-    return {one.metric: one.value for one in found}
+    return {metric: value for metric, value, _, _ in found}
 
 
 def reward_values(frame: pl.DataFrame) -> dict[str, float | None]:
@@ -44,20 +44,23 @@ def test_metrics_are_those_of_scikit_learn(pairs: list[tuple[int, int]]):
     assert np.bincount(teacher).max() / len(teacher) == pytest.approx(found["most_common"])
 
 
-def test_intervals_resample_documents_and_not_rulings():
-    """Ten rulings a document make a wider interval than as many documents; 29 make none."""
+def test_intervals_are_over_documents_and_not_rulings():
+    """Ten rulings a document make a wider interval than as many documents.
+
+    Of 29 documents only the shares have one.
+    """
     rng = np.random.default_rng(3)
     teacher = rng.integers(0, 2, 400)
     of_document = np.repeat(rng.random(40) < 0.3, 10)  # a document is wrong as a whole
     student = np.where(of_document, 1 - teacher, teacher)
     documents = [str(n // 10) for n in range(400)]
-    wide, *_ = agreement(teacher, student, 2, documents)
-    narrow, *_ = agreement(teacher, student, 2, [str(n) for n in range(400)])
-    assert wide.value == narrow.value
-    assert None not in (wide.low, wide.high, narrow.low, narrow.high)
-    assert wide.low < narrow.low < (wide.value or 0) < narrow.high < wide.high
+    wide = agreement(teacher, student, 2, documents)
+    narrow = agreement(teacher, student, 2, [str(n) for n in range(400)])
+    for (name, value, *far), (_, same, *near) in zip(wide[:3], narrow[:3], strict=True):
+        assert value == same, name
+        assert far[0] < near[0] < value < near[1] < far[1]
     few = agreement(teacher[:290], student[:290], 2, documents[:290])
-    assert (None, None) == (few[0].low, few[0].high)
+    assert [False, True, True, False] == [low is None for _, _, low, _ in few]
 
 
 reward = st.integers(-2, 2)

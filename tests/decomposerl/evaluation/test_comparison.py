@@ -12,15 +12,13 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.comparison import (
-    ComparisonSettings,
     compare,
     compare_systems,
     holm,
-    inverted_p,
     mean_difference,
 )
 from decomposerl.evaluation.entries import parse_systems_toml
-from decomposerl.evaluation.intervals import clusters_of
+from decomposerl.evaluation.intervals import inverted_p
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems
@@ -81,22 +79,6 @@ def test_only_claims_that_both_have_count():
     assert (10, 100.0) == (row["rows"], row["difference"])
 
 
-def test_test_sets_without_doubtful_claims_are_a_family_of_their_own():
-    """Rows beside those of all claims, whose p-values stay as they are; short runs are marked."""
-    sets, said_of = {"one": TOY, "two": TOY}, {"a": RIGHT, "b": MIXED}
-    both, short = {"one": said_of, "two": said_of}, {("b", "two")}
-    plain = compare_systems(sets, both, limited=short)
-    doubted = {name: TOY["claim_id"].tail(8).to_list() for name in sets}
-    frame = compare_systems(sets, both, limited=short, doubtful=doubted)
-    assert plain.equals(frame.filter(pl.col("benchmark").is_in(list(sets))))
-    rest = frame.filter(~pl.col("benchmark").is_in(list(sets)))
-    first, second = rest.to_dicts()
-    assert ("one_without_doubtful", 32, False) == values(first, "benchmark rows limited")
-    assert ("two_without_doubtful", 32, True) == values(second, "benchmark rows limited")
-    assert first["p_holm"] == first["p"]
-    assert first["difference"] == pytest.approx(50.0)
-
-
 def test_a_short_run_marks_its_rows_and_their_mean():
     """In every pair that it is in, and in no other; the reader sees a star."""
     sets = dict.fromkeys(IN_DOMAIN, TOY)
@@ -152,7 +134,7 @@ def test_all_pairs_or_those_with_one():
     found = {"a": RIGHT, "b": HALF, "c": WRONG}
     every = compared(**found).select("system", "other").rows()
     assert [("a", "b"), ("a", "c"), ("b", "c")] == every
-    chosen = compare_systems({"toy": TOY}, {"toy": found}, ComparisonSettings(against=["b"]))
+    chosen = compare_systems({"toy": TOY}, {"toy": found}, ["b"])
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 
@@ -193,11 +175,10 @@ def test_under_no_difference_p_values_are_spread_out():
     """Two systems that are equally good: about one test in ten falls below 0.1."""
     rng = np.random.default_rng(7)
     labels = np.arange(200) % 2
-    clusters = clusters_of(labels)
     below = 0
     for _ in range(200):
         sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
-        below += compare(labels, *sides, clusters).p < 0.1
+        below += compare(labels, *sides, np.arange(200)).p < 0.1
     assert 8 <= below <= 36
 
 
@@ -208,7 +189,7 @@ def test_means_of_benchmarks():
     parts = []
     for _ in range(4):
         sides = [np.where(rng.random(300) < right, labels, 1 - labels) for right in (0.8, 0.75)]
-        parts.append(compare(labels, *sides, clusters_of(labels)))
+        parts.append(compare(labels, *sides, np.arange(300)))
     mean = mean_difference(parts)
     assert mean.difference == pytest.approx(np.mean([part.difference for part in parts]))
     assert np.ptp(mean.bounds) < min(np.ptp(part.bounds) for part in parts)
@@ -228,8 +209,7 @@ def test_a_p_value_below_five_percent_goes_with_an_interval_without_zero(
     It is at least 2 ** (1 - m) for m of them.
     """
     labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
-    clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
-    outcome = compare(labels, ours, theirs, clusters)
+    outcome = compare(labels, ours, theirs, np.arange(len(labels)) // size)
     mean = mean_difference([outcome] * 3)
     for one in (outcome, mean):
         low, high = one.bounds

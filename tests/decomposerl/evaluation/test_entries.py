@@ -7,8 +7,6 @@ import pytest
 from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
-from decomposerl.evaluation.leaderboard import systems_of
-from decomposerl.evaluation.published import PUBLISHED
 from decomposerl.evaluation.systems import System, system_named, systems
 from tables import cases_beside
 
@@ -47,13 +45,6 @@ def test_an_entry_is_a_system_under_its_own_name():
     assert len(every) == len({hash(one) for one in every})
     with pytest.raises(ConfigError, match=r"systems\.toml has mine"):
         system_named("mien", every)
-
-
-def test_an_entry_is_no_row_of_the_papers_tables():
-    """Not even by the name of a model that has one."""
-    every = merged(CHAT.replace("mine", '"qwen2.5-7b"'))
-    (row,) = [one for one in PUBLISHED if (one.method, one.model) == ("simple", "qwen2.5-7b")][:1]
-    assert ["simple-qwen2.5-7b-faithful"] == [one.key for one in systems_of(row, every)]
 
 
 def test_paths_are_those_of_the_file():

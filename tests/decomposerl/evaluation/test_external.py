@@ -18,7 +18,7 @@ from sklearn import metrics as reference
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import Spellings, normal
 from decomposerl.evaluation.external import CLAIMS, Cut, score_claims
-from decomposerl.evaluation.intervals import clusters_of, metric_interval
+from decomposerl.evaluation.intervals import shared_evidence, verdict_estimates
 from decomposerl.evaluation.metrics import COUNT_METRICS, Unread, codes_of, outcome_table
 from decomposerl.evaluation.threshold import (
     Candidates,
@@ -206,10 +206,10 @@ def test_intervals_are_of_the_treated_verdicts(pairs: Pairs, documents: list[str
             names = ["metric", "score", "low", "high"]
             assert_frame_equal(frame.filter(shared)[names], plain.filter(shared)[names])
     labels, codes = (codes_of(side) for side in zip(*pairs, strict=True))
-    clusters = clusters_of(labels, documents[: len(pairs)])
+    evidence = shared_evidence(documents[: len(pairs)])
+    estimates = verdict_estimates(labels, codes, evidence, unread="class")
     for row in score_claims(claims_of(pairs, documents), unread="class").iter_rows(named=True):
-        bounds = metric_interval(row["metric"], labels, codes, clusters)
-        percent = [0 if np.isnan(bound) else 100 * bound for bound in bounds]
+        percent = [0 if np.isnan(bound) else 100 * bound for bound in estimates[row["metric"]][1:3]]
         assert [row["low"] or 0, row["high"] or 0] == pytest.approx(percent)
 
 

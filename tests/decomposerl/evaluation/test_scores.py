@@ -6,23 +6,14 @@ from fnmatch import fnmatch
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import (
-    balanced_accuracy_score,
-    roc_auc_score,
-)
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.intervals import clusters_of, generator, interval, resampled_sums
 from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.metrics import (
-    balanced_accuracy,
-    codes_of,
-    count_metrics,
-    indicators,
-)
+from decomposerl.evaluation.metrics import codes_of, count_metrics
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
-from decomposerl.evaluation.scores import ScoreSettings, score_predictions
+from decomposerl.evaluation.scores import score_predictions
 from decomposerl.evaluation.systems import systems
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from evaluation_graph import claim_row
@@ -30,7 +21,6 @@ from plain_rows import plain, table_of
 from project import ROOT
 
 TRACE = PREDICTIONS.schema["trace"]
-QUICK = ScoreSettings(draws=400)
 ROWS = 240
 
 
@@ -72,7 +62,7 @@ FOUND = predictions(LABELLED)
 
 @pytest.fixture(scope="module")
 def scores() -> pl.DataFrame:
-    return score_predictions(FOUND, LABELLED, QUICK)
+    return score_predictions(FOUND, LABELLED)
 
 
 def of(scores: pl.DataFrame, metric: str, name: str = "all", value: str = "") -> dict:
@@ -95,7 +85,7 @@ def test_verdicts_are_scored_by_what_they_rest_on():
         rows.append(plain("predictions", claim_id=LABELLED["claim_id"][n], verdict=verdict)
                     | {"benchmark": "hover", "trace": trace})  # fmt: skip
     frame = table_of(PREDICTIONS, rows).drop("basis")
-    made = score_predictions(frame, LABELLED[:6], QUICK)
+    made = score_predictions(frame, LABELLED[:6])
     expected = {"silent_rate": (50.0, 4), "accuracy_answered": (100.0, 1)}
     expected |= {"accuracy_partly": (100.0, 1), "accuracy_silent": (50.0, 2)}
     assert expected == {
@@ -117,7 +107,7 @@ def test_scores_equal_the_reference(scores: pl.DataFrame):
     assert of(scores, "balanced_accuracy_as_refuted")["score"] == pytest.approx(100 * expected)
     parsed = of(scores, "parse_rate")["score"]
     assert parsed == pytest.approx(100 * FOUND["verdict"].is_not_null().mean())
-    assert SCORES.conform(scores).equals(score_predictions(FOUND, LABELLED, QUICK))
+    assert SCORES.conform(scores).equals(score_predictions(FOUND, LABELLED))
 
 
 def test_every_metric_is_explained():
@@ -127,7 +117,7 @@ def test_every_metric_is_explained():
     columns = {f"confidence_{kind}": sure for kind in confidences}
     traced = pl.struct(pl.lit(None, field.dtype).alias(field.name) for field in TRACE.fields)
     more = {"support_score": sure, "trace": traced}
-    scores = score_predictions(predictions(LABELLED, **columns, **more), LABELLED, QUICK)
+    scores = score_predictions(predictions(LABELLED, **columns, **more), LABELLED)
     page = (ROOT / "docs/explanation/evaluation.md").read_text("utf-8")
     section = page.split("\n## Scores\n")[1].split("\n## ")[0]
     forms = re.findall(r"`([a-z_0-9*]+)`", section)
@@ -147,7 +137,13 @@ def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     squares = (both["confidence_normalised"] - both["right"].cast(pl.Float64)) ** 2
     assert of(scores, "brier_normalised")["score"] == pytest.approx(100 * squares.mean())
     for metric in ("ece_mass_normalised", "ece_width_normalised"):
-        assert 0 < of(scores, metric)["score"] < 100
+        error = of(scores, metric)
+        assert 0 < error["score"] < 100
+        assert (None, None) == (error["low"], error["high"])  # has no closed form
+    for metric in ("auroc_normalised", "brier_normalised", "calls_per_claim"):
+        row = of(scores, metric)
+        assert row["low"] is None or row["low"] < row["score"] < row["high"]
+        assert (row["low"] is None) == (metric == "calls_per_claim")  # always three
     assert not scores["metric"].str.contains("raw|calibrated|support$").any()
 
 
@@ -165,7 +161,7 @@ def test_claimdecomp_is_reported_with_and_without_ratings():
     rated = pl.when(pl.int_range(pl.len()) % 4 > 0).then(pl.lit("We rate it False."))
     evidence = rated.otherwise(pl.lit("The rate fell."))
     labelled = LABELLED.with_columns(source=pl.lit("claimdecomp"), evidence=evidence)
-    parts = score_predictions(FOUND, labelled, QUICK).filter(slice="states_rating")
+    parts = score_predictions(FOUND, labelled).filter(slice="states_rating")
     rows = parts.filter(metric="accuracy").select("value", "rows").iter_rows()
     assert {"yes": 180, "no": 60} == dict(rows)
 
@@ -178,7 +174,7 @@ def test_the_mean_of_parts_is_uniform(scores: pl.DataFrame):
     assert row["low"] < row["score"] < row["high"]
     assert row["high"] - row["low"] < max(part["high"] - part["low"] for part in parts)
     whole = LABELLED.with_columns(subset=pl.lit(None, pl.String))
-    metrics = score_predictions(FOUND, whole, QUICK)["metric"]
+    metrics = score_predictions(FOUND, whole)["metric"]
     assert not metrics.str.contains("mean_of").any()
 
 
@@ -191,13 +187,13 @@ def test_questions_are_counted_where_claims_were_decomposed(scores: pl.DataFrame
         cycles=pl.lit([], PREDICTIONS.schema["trace"].fields[1].dtype),
         verdict=pl.lit(None, pl.String),
     )
-    asked = score_predictions(predictions(LABELLED, trace=trace), LABELLED, QUICK)
+    asked = score_predictions(predictions(LABELLED, trace=trace), LABELLED)
     assert of(asked, "questions_per_claim")["score"] == pytest.approx(1.5)
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
 
 def test_no_interval_collapses():
-    """All right: every share has room below, what only the bootstrap knows has no interval."""
+    """All right: shares and AUROC have room; what does not vary has no interval."""
     labelled = claims(6)
     right = predictions(labelled).with_columns(
         verdict=labelled["label"],
@@ -205,10 +201,10 @@ def test_no_interval_collapses():
         confidence_normalised=pl.lit(1.0),
         support_score=(labelled["label"] == "Supported").cast(pl.Float64),
     )
-    found = score_predictions(right, labelled, QUICK).filter(pl.col("score").is_not_null())
+    found = score_predictions(right, labelled).filter(pl.col("score").is_not_null())
     for row in found.iter_rows(named=True):
         if row["low"] is None:
-            assert row["metric"].startswith(("auroc", "ece", "brier", "calls"))
+            assert row["metric"].startswith(("ece", "brier", "calls"))
         else:
             assert row["low"] < row["high"], row
 
@@ -216,7 +212,7 @@ def test_no_interval_collapses():
 def test_one_label_alone_gives_no_balanced_accuracy():
     """What is not defined is null; the recall of the label that is there is not."""
     labelled = claims().filter(label="Supported")
-    scores = score_predictions(predictions(labelled), labelled, QUICK)
+    scores = score_predictions(predictions(labelled), labelled)
     row = of(scores, "balanced_accuracy")
     assert (None, None, None) == (row["score"], row["low"], row["high"])
     assert of(scores, "recall_supported")["score"] is not None
@@ -226,10 +222,10 @@ def test_claims_without_a_label_do_not_count():
     """They are no error and in no figure; without any label there are no scores."""
     even = pl.int_range(pl.len()) % 2 == 0
     half = LABELLED.with_columns(label=pl.when(even).then("label").otherwise(None))
-    assert ROWS // 2 == of(score_predictions(FOUND, half, QUICK), "accuracy")["rows"]
+    assert ROWS // 2 == of(score_predictions(FOUND, half), "accuracy")["rows"]
     none = LABELLED.with_columns(label=pl.lit(None, pl.String))
-    assert score_predictions(FOUND, none, QUICK).equals(SCORES.empty())
-    empty = score_predictions(PREDICTIONS.empty(), LABELLED.clear(), QUICK)
+    assert score_predictions(FOUND, none).equals(SCORES.empty())
+    empty = score_predictions(PREDICTIONS.empty(), LABELLED.clear())
     assert empty.equals(SCORES.empty())
 
 
@@ -238,33 +234,27 @@ def test_predictions_must_be_those_of_the_claims():
     labelled = claims(30)
     found = predictions(labelled)
     with pytest.raises(EvaluationError, match="2 claims have no prediction: 0000000000000000"):
-        score_predictions(found.tail(28), labelled, QUICK)
+        score_predictions(found.tail(28), labelled)
     with pytest.raises(EvaluationError, match="1 predictions no claim"):
-        score_predictions(found, labelled.head(29), QUICK)
+        score_predictions(found, labelled.head(29))
     other = pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
     mixed = found.with_columns(system=other)
     with pytest.raises(EvaluationError, match="several systems: cot, simple"):
-        score_predictions(mixed, labelled, QUICK)
+        score_predictions(mixed, labelled)
 
 
-def test_means_over_benchmarks_have_the_interval_of_their_draws():
-    """The bound from the parts' bounds is that of the mean of independent draws."""
-    rng = np.random.default_rng(5)
-    lines, draws = [], []
-    for number, rows in enumerate((120, 400, 900)):
-        labels = np.arange(rows) % 2
-        verdicts = np.where(rng.random(rows) < 0.8, labels, 1 - labels)
-        sums = resampled_sums(indicators(labels, verdicts), clusters_of(labels), generator(number))
-        draws.append(100 * balanced_accuracy(sums.reshape(-1, 2, 3)))
-        figures = [100 * float(np.mean(labels == verdicts)), *interval(draws[-1]), rows, rows // 2]
-        lines.append([f"set {number}", "s", "e", "balanced_accuracy", "all", "", *figures])
+def test_means_over_benchmarks_are_uniform_with_their_interval():
+    """Claims are summed; the distances to the bounds are added in squares."""
+    lines = [
+        [f"set {n}", "s", "e", "balanced_accuracy", "all", "", score, score - 3, score + 4, 10, 5]
+        for n, score in enumerate((70.0, 80.0, 96.0))
+    ]
     scores = pl.DataFrame(lines, SCORES.schema, orient="row")
     means = mean_scores(scores, {"mean": ["set 0", "set 1", "set 2"], "other": ["set 0", "set 9"]})
     row = of(means, "balanced_accuracy")
-    assert ("mean", 1_420, 710) == (row["benchmark"], row["rows"], row["supported"])
-    assert row["score"] == pytest.approx(scores["score"].mean())
-    expected = interval(np.mean(draws, axis=0))
-    assert (row["low"], row["high"]) == pytest.approx(expected, abs=0.3)
+    assert ("mean", 30, 15) == (row["benchmark"], row["rows"], row["supported"])
+    bounds = 82 - 3 / 3**0.5, 82 + 4 / 3**0.5
+    assert (82.0, *bounds) == pytest.approx((row["score"], row["low"], row["high"]))
     assert mean_scores(SCORES.empty(), {"mean": ["set 0"]}).equals(SCORES.empty())
 
 
@@ -303,7 +293,7 @@ def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
     assert not any("not_enough" in name for name in count_metrics())
     claims = made_set("toy", 6)
     with pytest.raises(EvaluationError, match="2 claims have a label"):
-        score_predictions(said(claims, SYSTEM, [None] * 6), claims, QUICK)
+        score_predictions(said(claims, SYSTEM, [None] * 6), claims)
 
 
 def test_a_limited_run_takes_as_many_of_each_label():
@@ -322,7 +312,7 @@ def test_a_system_of_two_labels_has_recall_0_on_the_third():
     """With an interval; a short run of two claims lacks the label, and its recall."""
     claims = pl.concat([made_set("toy", 30), made_set("other", 60)])
     two = ["Refuted" if one == "NotEnoughInfo" else one for one in claims["label"]]
-    scores = score_predictions(said(claims, TWO_WAY, two), claims, QUICK, classes=len(VERDICTS))
+    scores = score_predictions(said(claims, TWO_WAY, two), claims, classes=len(VERDICTS))
     third = of(scores, "recall_not_enough_info")
     assert 0.0 == third["score"] == third["low"] < third["high"] < 25
     balanced = of(scores, "balanced_accuracy")
@@ -330,5 +320,5 @@ def test_a_system_of_two_labels_has_recall_0_on_the_third():
     assert balanced["score"] == pytest.approx(200 / 3)
     claims = evaluation_subset(made_set("toy", 9), 2).claims
     predicted = said(claims, SYSTEM, claims["label"].to_list())
-    few = score_predictions(predicted, claims, QUICK, classes=len(VERDICTS))
+    few = score_predictions(predicted, claims, classes=len(VERDICTS))
     assert few.filter(metric="recall_not_enough_info")["score"].drop_nulls().is_empty()

@@ -26,7 +26,6 @@ from decomposerl.claims.catalogue import (
 from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.reports import figure_style, figures
 from decomposerl.reports.against_paper import (
-    SCHEMA,
     against_paper,
     paper_text,
 )
@@ -468,8 +467,8 @@ def compared(*stages: dict[str, int]) -> pl.DataFrame:
 
 
 def cell(frame: pl.DataFrame, source: str, column: str) -> tuple[object, ...]:
-    (row,) = frame.filter(source=source, column=column).rows()
-    return row[3:]
+    names = [column, f"{column}_paper", f"{column}_difference"]
+    return frame.filter(source=source).select(names).row(0)
 
 
 def test_the_papers_table_sums_to_its_totals():
@@ -505,26 +504,19 @@ def test_every_reading_of_the_catalogue_is_a_setting_of_the_table():
 
 
 def test_a_source_stands_beside_the_papers_row():
-    """Our number, the paper's, ours minus the paper's; Silver stands beside Dedup."""
+    """Ours, the paper's, the difference; empty where the paper has none or a stage has not run."""
     later = [{"hover": rows} for rows in (18, 9, 8, 7, 6, 5, 5)]
-    frame = compared({"hover": 20, "scitab": 868}, *later)
-    assert SCHEMA == frame.schema
-    assert (20, 18_171, -18_151) == cell(frame, "hover", "Raw")
-    assert (9, 2_533, -2_524) == cell(frame, "hover", "Diff.")
-    assert (6, 2_106, -2_100) == cell(frame, "hover", "Dedup")
-    assert (5, 559, -554) == cell(frame, "hover", "Final")
-    assert (868, 868, 0) == cell(frame, "scitab", "Raw")
-    assert (888, 155_506, -154_618) == cell(frame, TOTAL, "Raw")
-    assert (5, 5_464, -5_459) == cell(frame, TOTAL, "Final")
-    assert 4 * (len(SOURCES) + 1) == frame.height
-
-
-def test_what_the_paper_has_not_and_what_has_not_run_is_empty():
-    """A corpus of the user has no number there, a later stage none here."""
-    frame = compared({"bridge_notes": 3, "hover": 1, "scitab": 868})
-    cells = [("bridge_notes", "Raw"), ("hover", "Diff."), ("scitab", "Raw")]
-    rows = [cell(frame, *named) for named in cells]
-    assert [(3, None, None), (None, 2_533, None), (868, 868, 0)] == rows
+    frame = compared({"hover": 20, "scitab": 868, "bridge_notes": 3}, *later)
+    assert (20, 18_171, -18_151) == cell(frame, "hover", "raw")
+    assert (9, 2_533, -2_524) == cell(frame, "hover", "difficulty")
+    assert (6, 2_106, -2_100) == cell(frame, "hover", "silver")
+    assert (5, 559, -554) == cell(frame, "hover", "final")
+    assert (868, 868, 0) == cell(frame, "scitab", "raw")
+    assert (3, None, None) == cell(frame, "bridge_notes", "raw")
+    assert (891, 155_506, -154_615) == cell(frame, TOTAL, "raw")
+    assert (5, 5_464, -5_459) == cell(frame, TOTAL, "final")
+    assert len(SOURCES) + 2 == frame.height
+    assert (None, 2_533, None) == cell(compared({"hover": 1}), "hover", "difficulty")
 
 
 def test_pages_hold_every_source_and_each_reason_once():
@@ -555,9 +547,9 @@ def test_every_difference_on_the_real_corpora_has_its_reason():
     frames = (pl.concat([getattr(one, part) for one in loaded]) for part in parts)
     counted = attrition([StageFrames(STAGES[0], 0, *frames)])
     frame = against_paper(attrition_wide(counted, RAW, SOURCE_TITLES))
-    raw = frame.filter((pl.col("column") == "Raw") & (pl.col("source") != TOTAL))
-    assert {"scitab"} == set(raw.filter(difference=0)["source"])
-    assert set(raw.filter(pl.col("difference") != 0)["source"]) <= set(DIFFERENCES)
-    assert (773, 1_295, -522) == cell(frame, "scifact", "Raw")
+    raw = frame.filter(pl.col("source") != TOTAL)
+    assert {"scitab"} == set(raw.filter(raw_difference=0)["source"])
+    assert set(raw.filter(pl.col("raw_difference") != 0)["source"]) <= set(DIFFERENCES)
+    assert (773, 1_295, -522) == cell(frame, "scifact", "raw")
     whole = {"scitab": 868, "scifact": 773}
     assert whole == {name: DIFFERENCES.get(name).rows for name in whole}  # type: ignore[union-attr]

@@ -238,7 +238,7 @@ def test_the_paper_stands_beside_ours_in_the_accuracy_alone():
             expected = (None, None) if row is None else domain_means(row)
             assert {expected} == set(means.rows())
             assert 0 == ours.filter(pl.col("measure") != ACCURACY)["paper_in_domain"].count()
-    assert {row.study for row in ABLATIONS} <= {study.name for study in STUDIES}
+    assert {row.table for row in ABLATIONS} <= {study.name for study in STUDIES}
 
 
 def test_each_reward_of_the_paper_is_removed_once_and_named_as_what_it_moves():

@@ -35,7 +35,6 @@ from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem
 from resources.evaluation.local_model import context_of, load_weights
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.runner import ClaimToVerify
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, write_parquet
 from resources.store.prompts import load_prompt
@@ -415,7 +414,7 @@ def test_the_leaderboard_counts_them(server: Server, tmp_path: Path):
     named = {"fever": len(LONG), "mean_in_domain": len(LONG), "wice": 0}
     assert named == {name: counted[name] for name in named}
     text = " ".join(leaderboard_page(board, {"fever": "FEVER"}).split())
-    assert f"{OPEN} on FEVER {len(LONG)}." in text
+    assert f"{OPEN} on FEVER ({len(LONG)})." in text
 
 
 def test_drop_is_by_words_and_for_every_system(tmp_path: Path):
@@ -466,11 +465,10 @@ def test_a_claim_that_fits_is_not_touched():
 def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
-    claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
     guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     system = OpenedSystem(named, two_steps, "simple", ScriptedCaller(), tmp_path, guard)
-    seen = list(system.results(claims))
+    seen = list(system.results({"a": endless, "b": short}))
     notes = [one.verification.notes.get("beyond_context") for one in seen]
     assert [("b", None), ("a", "wrong")] == [
         *zip([one.claim_id for one in seen], notes, strict=True)

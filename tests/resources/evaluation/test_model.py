@@ -11,9 +11,6 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from dagster_project.definitions import build_definitions
-from dagster_project.engine_resources import resources_for
-from dagster_project.environment import read_settings
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
@@ -212,44 +209,6 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
 def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], thought: int):
     """A limit of a few words for the verdict would end inside the thought before it."""
     assert thought == Endpoint(**changes).thought_tokens
-
-
-def offered(folder: Path, **environment: str) -> list[str]:
-    """The partitions of a profile's predictions, in order."""
-    profile = read_settings({"DECOMPOSERL_DATA": str(folder), **environment})
-    graph = build_definitions(profile).resolve_asset_graph()
-    parts = graph.get(dg.AssetKey(["predictions", "fever"])).partitions_def
-    assert parts is not None
-    assert parts == graph.get(dg.AssetKey("calibrations")).partitions_def
-    return list(parts.get_partition_keys())
-
-
-def methods_of(keys: list[str]) -> list[str]:
-    """The methods of systems in a list, each once for every group of it."""
-    methods = [BY_KEY[key].method for key in keys if key in BY_KEY]
-    return [one for place, one in enumerate(methods) if methods[place - 1 : place] != [one]]
-
-
-def test_what_the_profile_can_run_is_offered_first(tmp_path: Path):
-    """One's own entries, rules, what a server serves; a key that is only named is missing."""
-    (tmp_path / "systems.toml").write_text(OWN, "utf-8")
-    keys = offered(tmp_path)
-    assert set(BY_KEY) - {POLICY} < set(keys)
-    assert "mine" == keys[0]
-    far = keys.index("simple-qwen2.5-3b-faithful")
-    here = [key for key in keys[:far] if "-rules-" in key]
-    assert [key for key in keys if "-rules-" in key] == here
-    for part in (keys[:far], keys[far:]):
-        assert len(set(methods_of(part))) == len(methods_of(part))
-    before, after = offered(tmp_path), offered(tmp_path, DECOMPOSERL_EVALUATION__BASE_URL=URL)
-    assert sorted(before) == sorted(after)
-    served, own = (after.index(f"cot-{model}-faithful") for model in ("qwen2.5-7b", "endpoint"))
-    assert served < after.index("qacheck-rules-faithful") < own
-    profile = read_settings({"DECOMPOSERL_DATA": str(tmp_path)})
-    model = resources_for(profile)["evaluation_model"]
-    missing = EndpointConfig(base_url=[URL], key="DECOMPOSERL_NO_SUCH_KEY")
-    other = model.model_copy(update={"openai": missing})
-    assert unavailable(other, "embedded", BY_KEY["cot-gpt-4.1-mini-faithful"])
 
 
 NAMED = EndpointConfig(base_url=[URL], key="NO_SUCH_KEY")

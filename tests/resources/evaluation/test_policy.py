@@ -32,7 +32,6 @@ from resources.evaluation.local_model import (
 from resources.evaluation.model import trace_procedure
 from resources.evaluation.runner import (
     ChatCaller,
-    ClaimToVerify,
     MethodCaller,
     MethodPrompts,
     Prediction,
@@ -50,14 +49,14 @@ MOST = 420
 
 
 @cache
-def fresh() -> list[ClaimToVerify]:
+def fresh(count: int = CLAIMS) -> dict[str, ClaimInput]:
     """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
-    made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
-    return [ClaimToVerify(f"c{n}", ClaimInput(one.claim, one.view)) for n, one in enumerate(made)]
+    made = islice(lessons(FRESH_SEED, VIEW), count)
+    return {f"c{n}": ClaimInput(one.claim, one.view) for n, one in enumerate(made)}
 
 
 def calls(max_tokens: int = MOST) -> list[ModelCall]:
-    cases = ({"document": one.question.evidence, "claim": one.question.claim} for one in fresh())
+    cases = ({"document": one.evidence, "claim": one.claim} for one in fresh().values())
     return [
         ModelCall("procedure", "prompt", variables, max_tokens=max_tokens) for variables in cases
     ]
@@ -112,7 +111,7 @@ def verified(
     caller: MethodCaller, folder: Path, most: int = MOST, count: int = CLAIMS
 ) -> list[Prediction]:
     procedure = trace_procedure(VIEW, most)
-    return run_all(procedure, "policy", fresh()[:count], caller, shelf(folder))
+    return run_all(procedure, "policy", fresh(count), caller, shelf(folder))
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +169,9 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
     assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
     assert {20} == {one.calls[0]["completion_tokens"] for one in found}
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    long = ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence))
+    claims = fresh(1) | {"long": ClaimInput("Sentence number 7 is here.", evidence)}
     asked, shelved = trace_procedure(None, 50), shelf(tmp_path / "long")
-    found = run_all(asked, "policy", [*fresh()[:1], long], model(), shelved, most_failed=0)
+    found = run_all(asked, "policy", claims, model(), shelved, most_failed=0)
     assert ["truncated", "unparsed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))

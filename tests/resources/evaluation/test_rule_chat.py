@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     CONTINUATION,
     ChatCaller,
-    ClaimToVerify,
     MethodPrompts,
     Prediction,
     Reply,
@@ -151,10 +150,10 @@ RULES = [
 @pytest.mark.parametrize(("procedure", "prompt"), RULES)
 def test_one_year_of_two_supports_no_claim(procedure: Procedure, prompt: str, tmp_path: Path):
     """Whichever method asks the rules, in any wording of the list."""
-    asked = [
-        ClaimToVerify(claim, ClaimInput(claim, SWIMMER, tuple(SWIMMER.split(". "))))
+    asked = {
+        claim: ClaimInput(claim, SWIMMER, tuple(SWIMMER.split(". ")))
         for claim in CASES_OF_RULES["partly_stated"]
-    ]
+    }
     found = run_all(procedure, prompt, asked, RuleChat(LexicalVerifier()), shelf(tmp_path))
     assert [] == [one.claim_id for one in found if one.verification.verdict == "Supported"]
 
@@ -170,7 +169,7 @@ def test_a_denial_lists_nothing(tmp_path: Path):
     claim = "Ada Brown won the national championship in 1937 and not in 1936."
     (simple,) = (one.procedures["faithful"] for one in METHODS if one.name == "simple")
     asked, chat = ClaimInput(claim, SWIMMER), RuleChat(ScriptedVerifier({claim: 0.9}))
-    (plain,) = run_all(simple, "simple", [ClaimToVerify("a", asked)], chat, shelf(tmp_path))
+    (plain,) = run_all(simple, "simple", {"a": asked}, chat, shelf(tmp_path))
     assert "Supported" == plain.verification.verdict
 
 
@@ -180,7 +179,7 @@ CLAIMS = (
     "The moon is made of cheese.",
     "Marta Oller was not born in Vienna.",
 )
-CASES = [ClaimToVerify(claim, ClaimInput(claim, "\n".join(PASSAGES), PASSAGES)) for claim in CLAIMS]
+CASES = {claim: ClaimInput(claim, "\n".join(PASSAGES), PASSAGES) for claim in CLAIMS}
 SELF_ASKED = (
     "Yes.\nFollow up: When was Marta Oller born?",
     "In 1921.",
@@ -257,7 +256,8 @@ def asking(served: FaultServer | TinyServer, name: str = MODEL, **how: Any) -> I
 def _run(
     caller: ChatCaller, procedure: Procedure, prompt: str, folder: Path, cases: int = len(CASES)
 ) -> list[Prediction]:
-    return run_all(procedure, prompt, CASES[:cases], caller, shelf(folder), most_failed=0)
+    asked = dict(islice(CASES.items(), cases))
+    return run_all(procedure, prompt, asked, caller, shelf(folder), most_failed=0)
 
 
 @pytest.mark.parametrize(("method", "protocol"), RUNS, ids=lambda one: getattr(one, "name", one))
@@ -320,7 +320,9 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
     last = replace(usual, change={"choices": [choice | {"logprobs": {"content": content}}]})
     served = FaultServer([replying(text) for text in SELF_ASKED[:-1]], last)
     with served, asking(served, continues=True) as caller, asking(served) as plain:
-        (found,) = run_all(SELF_ASK, "self_ask", CASES[:1], caller, shelf(tmp_path))
+        (found,) = run_all(
+            SELF_ASK, "self_ask", {CLAIMS[0]: CASES[CLAIMS[0]]}, caller, shelf(tmp_path)
+        )
         assert f"{plain.engine} continued" == caller.engine
     assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
     assert ["transcript", "answer"] * 2 + ["transcript"] == [one["template"] for one in found.calls]

@@ -58,7 +58,7 @@ from resources.evaluation.runner import (
 from resources.store.parquet import DataFolder
 
 PATIENCE_S = 60
-IDS = [case.claim_id for case in cases(60)]
+IDS = [*cases(60)]
 each_way = pytest.mark.parametrize("way", ["batches", "threads"])
 
 
