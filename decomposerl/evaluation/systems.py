@@ -1,7 +1,6 @@
 """Systems to evaluate: a method, the model behind it, and the protocol of its calls.
 
-The key of a ``System`` is the partition of its predictions and scores, so a run of one model never
-overwrites another's::
+The key of a ``System`` is the partition of its predictions and scores::
 
     self_ask-qwen2.5-7b-faithful    a prompted baseline
     minicheck-7b                    a verifier
@@ -28,15 +27,8 @@ POLICY_METHOD = "decomposerl"
 POLICY_PROTOCOL = "trace"
 SEED_MARK = "-seed_"
 """Between recipe and seed in the name of a policy; without it the seed is the recipe's own."""
-SystemPort = Literal[
-    "rules",  # the project's own rules, no model
-    "open",  # an open model, at an endpoint or on a server that the run starts
-    "openai",  # a model of api.openai.com
-    "endpoint",  # the model of your own endpoint
-    "verifier",  # the profile's claim verifier
-    "policy",  # a policy trained here
-    "entry",  # the model of an entry of systems.toml
-]
+SystemPort = Literal["rules", "open", "openai", "endpoint", "verifier", "policy", "entry"]
+"""What answers; each is explained in ``resources/evaluation/model.py``."""
 
 
 @dataclass(frozen=True, slots=True)

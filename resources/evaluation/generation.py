@@ -1,13 +1,11 @@
 """A system with its engine: its predictions on test sets, and every call that they took.
 
-Gives the frames ``PREDICTIONS`` and ``CALLS``; a resumed run gives the same frames as a whole one.
-A confidence is null where the verdict's tokens have no top log probabilities; it is calibrated
-where a calibration fits the model and prompt. Labels are never used.
+A resumed run gives the same frames as a whole one. A confidence is null where the verdict's tokens
+have no top log probabilities. Labels are never used.
 
 What is read of a claim beyond the model's context is decided before any call. A claim fits where
 the prompt around the evidence, the evidence, what later calls add and the longest reply have room
-in the context. What is not decided here (a later call that became too long after all) ends as wrong
-when the model refuses it, never as a failed call.
+in the context. A later call that became too long after all ends as wrong when the model refuses it.
 """
 
 import hashlib
@@ -89,20 +87,20 @@ class ContextGuard:
             return None, DROPPED
         if self.view is not None:
             evidence = evidence_view(claim, evidence, self.view)
-        numbered = question.passages if self._shows_passages else ()
+        shows = any("{passages}" in section for section in self._sections)
+        numbered = question.passages if shows else ()  # a prompt shows passages with numbers
         left = self._left(claim, evidence, numbered)
         if left is None:
             return question, None
-        each = _NUMBER if numbered else 1
 
         def cost(texts: Sequence[str]) -> list[int]:
-            return [int(tokens) + each for tokens in self._count(texts)]
+            return [int(tokens) + (_NUMBER if numbered else 1) for tokens in self._count(texts)]
 
-        cut = self.rule == "best_sentences"
-        lines = best_sentences(claim, evidence, left, cost) if cut else []
+        read = self.rule == "best_sentences"
+        lines = tuple(best_sentences(claim, evidence, left, cost)) if read else ()
         if not lines:
             return None, "wrong"
-        passages = tuple(lines) if question.passages else ()
+        passages = lines if question.passages else ()
         return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
 
     def _left(self, claim: str, evidence: str, numbered: Sequence[str]) -> int | None:
@@ -118,9 +116,8 @@ class ContextGuard:
         return left if max(shown) + numbers > left else None
 
     @cached_property
-    def _shows_passages(self) -> bool:
-        """Whether a prompt shows passages, with numbers."""
-        return self.file is not None and any("{passages}" in s for s in self.file.sections.values())
+    def _sections(self) -> list[str]:
+        return [] if self.file is None else list(self.file.sections.values())
 
     @cached_property
     def _count(self) -> Callable[[Sequence[str]], Iterable[int]]:
@@ -132,8 +129,7 @@ class ContextGuard:
     @cached_property
     def _fixed(self) -> int:
         """Tokens besides claim and evidence."""
-        sections = [] if self.file is None else list(self.file.sections.values())
-        longest = max(map(int, self._count(sections)), default=0)
+        longest = max(map(int, self._count(self._sections)), default=0)
         return longest + self.room + _MARGIN
 
 
@@ -191,8 +187,7 @@ class OpenedSystem:
         was fitted.
 
         Raises:
-            EngineError: too many claims failed, or no call can be answered; finished claims are
-                kept.
+            EngineError: too many claims failed, or no call can be answered; others are kept.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
         # A wrong calibration is refused before any call is paid.
@@ -272,17 +267,14 @@ class OpenedSystem:
                     logged = time.monotonic()
                     log(f"{title}: {count:,} of {len(asked):,} claims")
                 yield _noted(result, fitted[result.claim_id][1])
-        for claim_id, (question, done) in fitted.items():
-            if question is None:
-                unasked = Verification(None, "unparsed", _UNASKED)
-                yield _noted(Prediction(claim_id, unasked, None, ()), done)
+        unasked = Verification(None, "unparsed", _UNASKED)
+        for claim_id in (claim_id for claim_id in fitted if claim_id not in asked):
+            yield _noted(Prediction(claim_id, unasked, None, ()), fitted[claim_id][1])
 
     def calibration(self) -> Calibration | None:
         """The system's calibration, None where none was fitted.
 
-        Raises:
-            EvaluationError: it is damaged, or was fitted to another model or prompt; says what to
-                do.
+        ``EvaluationError``: it is damaged, or of another model or prompt; says what to do.
         """
         path = _calibration_file(self.folder, self.system.key)
         if not path.is_file():
@@ -328,10 +320,9 @@ def opened_method(
 
 def _noted(one: Prediction, done: BeyondContext | None) -> Prediction:
     """With a note of what was done where the claim was beyond the context."""
-    if done is None:
-        return one
-    notes = {BEYOND_CONTEXT: done, **one.verification.notes}
-    return replace(one, verification=replace(one.verification, notes=notes))
+    notes = {} if done is None else {BEYOND_CONTEXT: done}
+    noted = replace(one.verification, notes={**notes, **one.verification.notes})
+    return replace(one, verification=noted)
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:

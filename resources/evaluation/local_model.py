@@ -1,12 +1,10 @@
 """A language model in this process as a ``MethodCaller``: a trained policy, or any base model.
 
 Calls of one kind are sorted by length, padded on the left and generated in batches of a fixed size.
-Replies carry the log probability of each token and its top log probabilities, from the same scores
-that the token was chosen from. Prompts are rendered by the model's chat template.
+Log probabilities are of the same scores that the token was chosen from.
 
 A prompt that does not fit beside its reply is never cut: the call fails with its length. Samples
 are reproducible for the same claims; a resumed run draws the remaining ones independently.
-What was loaded is named by its content.
 """
 
 import hashlib
@@ -14,7 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
@@ -59,8 +57,8 @@ def load_weights(model: Endpoint, name: str = "") -> tuple[Any, Any]:
     Raises:
         OSError: there is no such model.
         EngineMissing: torch, transformers or peft is not installed.
-        EngineError: the adapter does not change the model, or not all that it should; or another
-            run replaced it since ``name`` (``weights_name``) was read.
+        EngineError: the adapter does not change the model as it should, or was replaced since
+            ``name`` (``weights_name``) was read.
     """
     require("torch", "transformers", *(["peft"] if model.adapter else []))
     import torch
@@ -120,15 +118,13 @@ def context_of(model: Endpoint) -> int:
     if (known := model.context or CONTEXTS.get(model.model, 0)) or not model.model:
         return known
     folder: Path | None = Path(model.model)
-    try:
+    with suppress(EngineMissing, ValueError, OSError):  # what is damaged fails as it is loaded
         if not Path(model.model).is_dir():
             folder = cached_model(model.model, model.revision or MAIN)
-    except (EngineMissing, ValueError):
-        return 0
-    file = None if folder is None else folder / "config.json"
-    if file is None or not file.is_file():
-        return 0
-    return int(json.loads(file.read_text("utf-8")).get("max_position_embeddings") or 0)
+        if folder is not None:
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            return int(config.get("max_position_embeddings") or 0)
+    return 0
 
 
 def weights_digest(folder: Path) -> str:
@@ -221,11 +217,10 @@ class LocalModel:
         top_logprobs: int = 5,
         seed: int = 42,
     ) -> None:
-        """``model`` is a folder (also of merged weights) or of the hub, its adapter a folder.
+        """``model`` is a folder or of the hub, its adapter a folder; loaded at the first call.
 
-        Weights are loaded with the first call of ``answer``. ``size`` prompts are generated
-        together. Replies carry the ``top_logprobs`` most likely tokens at each position; samples
-        are drawn from ``seed`` and their own number.
+        ``size`` prompts are generated together. Replies carry the ``top_logprobs`` most likely
+        tokens at each position; samples are drawn from ``seed`` and their own number.
         """
         self._of, self._prompts = model, prompts or MethodPrompts()
         self._size, self._top_logprobs, self._seed = size, top_logprobs, seed

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,9 @@ def first_tensors(folder: Path) -> str:
     """``: `` and the names of an adapter's first tensors; empty where its file is not readable."""
     from safetensors import SafetensorError, safe_open
 
-    try:
-        with safe_open(folder / ADAPTER_FILE, "numpy") as file:
-            return f": {_first(list(file.keys()))}"
-    except (OSError, SafetensorError):
-        return ""
+    with suppress(OSError, SafetensorError), safe_open(folder / ADAPTER_FILE, "numpy") as file:
+        return f": {_first(list(file.keys()))}"
+    return ""
 
 
 def zero_product(stored: Mapping[str, Any]) -> str:

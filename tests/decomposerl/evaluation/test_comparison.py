@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.errors import EvaluationError
+from decomposerl.errors import ConfigError, EvaluationError
 from decomposerl.evaluation.calibration import dev_split
 from decomposerl.evaluation.comparison import (
     compare,
@@ -290,7 +290,7 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     data, silver = DataFolder(base_dir=str(tmp_path)), pool([S, R] * 10)
     keys = ("simple-rules-faithful", "decomposerl-tiny")
     simple, policy = (system_named(key, SYSTEMS) for key in keys)
-    with pytest.raises(EvaluationError, match="decomposerl run silver_decomposed --upstream"):
+    with pytest.raises(ConfigError, match='key:"silver_decomposed"'):
         dev_claims(data, simple, 20, 42)
     write_parquet(silver, tmp_path / "silver_decomposed.parquet")
     write_parquet(silver[:6], tmp_path / "training_claims.parquet")
@@ -302,7 +302,7 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     assert set(silver[13:]["claim_id"]) == set(found["claim_id"])
     text = '[lora]\nmethod = "trace"\nmodel = "m"\nadapter = "./policy/tiny/adapter"\n'
     text += text.replace("lora", "other").replace("policy", "elsewhere")
-    entries = parse_systems_toml(text, "systems.toml", tmp_path, {})
+    entries = parse_systems_toml(text, "systems.toml", tmp_path)
     lora, other = systems([], [], entries)
     assert found.equals(dev_claims(data, lora, 20, 42)[0])
     assert 10 == dev_claims(data, other, 20, 42)[0].height

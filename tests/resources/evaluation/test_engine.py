@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
@@ -43,7 +43,6 @@ from stand_in_server import WORDS, adapter, requests_of, serving
 from strategies import LAW
 from tiny_models import tiny_roberta
 
-PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 RECIPES, PAIR = ("tiny",), "{document}\n{claim}"
 TRACE = "<think>So.</think> <verification>Supported</verification>"
 ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
@@ -51,7 +50,7 @@ ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 
 def own(folder: Path, text: str) -> dict[str, System]:
     """The systems of a file in ``folder``."""
-    entries = parse_systems_toml(text, "systems.toml", folder, PROTOCOLS, RECIPES)
+    entries = parse_systems_toml(text, "systems.toml", folder, RECIPES)
     every = systems(METHODS, RECIPES, entries)
     return {one.key: one for one in every}
 
