@@ -85,17 +85,14 @@ def test_pairs_are_counted_as_one_by_one(rows: list[tuple[int, int, int]]):
 
 
 def test_a_shift_alone_changes_no_order():
-    """What GRPO compares is left as it is; ranks are the same, the mean is not."""
-    rng = np.random.default_rng(1)
-    teacher = rng.random(80)
+    """What GRPO compares is left as it is; ranks are the same, and turned round where it is."""
+    teacher = np.random.default_rng(1).random(80)
     groups = [str(n // 8) for n in range(80)]
-    frame = pl.DataFrame({"group": groups, "teacher": teacher, "student": teacher * 2 + 1})
-    found = reward_values(frame)
-    assert (0.0, 0.0) == (found["reversed_pairs"], found["reordered_groups"])
-    assert 1.0 == pytest.approx(found["rank_correlation"])
-    assert 1 + teacher.mean() == pytest.approx(found["mean_shift"])
-    upside_down = reward_values(frame.with_columns(student=-pl.col("student")))
-    assert (1.0, 1.0) == (upside_down["reversed_pairs"], upside_down["reordered_groups"])
+    for factor, turned in ((2.0, 0.0), (-2.0, 1.0)):
+        columns = {"group": groups, "teacher": teacher, "student": teacher * factor + 1}
+        found = reward_values(pl.DataFrame(columns))
+        assert turned == found["reversed_pairs"] == found["reordered_groups"]
+        assert 1 - 2 * turned == pytest.approx(found["rank_correlation"])
 
 
 SPAN = {"where": "answer", "cycle": 0, "start": 3, "end": 9, "text": "Odense"}
