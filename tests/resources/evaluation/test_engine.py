@@ -446,14 +446,16 @@ def test_a_policy_in_process_has_the_context_of_its_base(tmp_path: Path):
 
 def test_a_claim_that_fits_is_not_touched():
     """The very question; of a view too long a sentence goes, and without one it is wrong."""
-    guard = ContextGuard("best_sentences", 4_000, load_prompt("simple"), 100)
+    guard = ContextGuard("best_sentences", Endpoint(context=4_000), load_prompt("simple"), 100)
     short = ClaimInput("It rained.", "It rained on Monday.", ("It rained on Monday.",))
     assert (short, None) == guard.fitted(short)
     endless = ClaimInput("It rained.", "rain" * 9_000)
     assert (None, "wrong") == guard.fitted(endless)
     line, other = "Rosa Bell painted boats.", f"Rosa Bell {'sailed ' * 900}home."
     claim, view = "Rosa Bell painted.", EvidenceView(2)
-    guard = ContextGuard("best_sentences", 2_000, load_prompt("simple"), 100, view=view)
+    guard = ContextGuard(
+        "best_sentences", Endpoint(context=2_000), load_prompt("simple"), 100, view=view
+    )
     far = ClaimInput(claim, "\n".join([line, *(FILLER.format(n) for n in range(900))]))
     assert (far, None) == guard.fitted(far)
     both = ClaimInput(claim, f"{line}\n{other}")
@@ -464,7 +466,7 @@ def test_a_claim_that_fits_is_not_touched():
 def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
-    guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
+    guard = ContextGuard("wrong", Endpoint(context=4_000), load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     system = OpenedSystem(named, two_steps, "simple", ScriptedCaller(), tmp_path, guard)
     seen = list(system.results({"a": endless, "b": short}))
