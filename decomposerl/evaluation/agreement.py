@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import Estimate, of_sums, share, shared_evidence, summed
+from decomposerl.evaluation.intervals import (
+    Estimate,
+    of_sums,
+    ratio,
+    share,
+    shared_evidence,
+    summed,
+)
 from decomposerl.evaluation.metrics import Codes, Counts, Numbers
 
 Measured = tuple[str, float | None, float | None, float | None]
@@ -29,18 +36,21 @@ def agreement(
     """
     evidence, each = shared_evidence(documents), np.ones(len(teacher))
     cells = np.eye(classes * classes)[teacher * classes + student]
+    sums = summed(evidence, *cells.T)
 
-    def metrics(sums: Numbers) -> Mapping[str, Numbers]:
+    def kappa(sums: Numbers) -> Numbers:
         table = sums.T.reshape(-1, classes, classes)
-        rows, columns, total = table.sum(axis=2), table.sum(axis=1), table.sum(axis=(1, 2))
+        total = table.sum(axis=(1, 2))
         agree = np.trace(table, axis1=1, axis2=2) / total
-        chance = (rows * columns).sum(axis=1) / total**2
-        return {"macro_f1": macro_f1(table), "kappa": (agree - chance) / (1 - chance)}
+        chance = (table.sum(axis=2) * table.sum(axis=1)).sum(axis=1) / total**2
+        corrected: Numbers = (agree - chance) / (1 - chance)
+        return corrected
 
     common = teacher == np.bincount(teacher).argmax()
     estimates = {
         "agreement": share(teacher == student, each, evidence),
-        **of_sums(metrics, summed(evidence, *cells.T)),
+        "macro_f1": of_sums(lambda sums: macro_f1(sums.T.reshape(-1, classes, classes)), sums),
+        "kappa": of_sums(kappa, sums),
         "most_common": share(common, each, evidence),
     }
     return [*_measured(estimates)]
@@ -60,48 +70,31 @@ def reward_agreement(rewards: pl.DataFrame) -> list[Measured]:
 
     ``rewards`` has ``group``, ``teacher`` and ``student``, one row per rollout, without nulls.
     ``reversed_pairs``: of the pairs of a group that the teacher orders, those that the student
-    orders the other way round; ``tied_pairs``: those it gives one value; ``split_pairs``: of the
-    pairs that the teacher ties, those the student orders. ``reordered_groups``: groups with any of
-    the three.
+    orders the other way round. ``reordered_groups``: groups with a pair that the two judges do not
+    order alike, ties included.
     """
     rows = rewards.with_row_index("row")
     # Every pair of rollouts of a group, and each rollout with itself, which no side orders.
-    pairs = rows.join(rows, on="group", suffix="_2", maintain_order="left")
+    pairs = rows.join(rows, on="group", suffix="_2").filter(pl.col("row") <= pl.col("row_2"))
     same, shift = pl.col("row") == pl.col("row_2"), pl.col("student") - pl.col("teacher")
-    first = (pl.col("teacher") - pl.col("teacher_2")).round(9).sign()
-    second = (pl.col("student") - pl.col("student_2")).round(9).sign()
-    reversals, ties, splits = (
-        first * second < 0,
-        (first != 0) & (second == 0),
-        (first == 0) & (second != 0),
+    first, second = (
+        (pl.col(judge) - pl.col(f"{judge}_2")).round(9).sign() for judge in ("teacher", "student")
     )
-    sums = (
-        pairs.filter(pl.col("row") <= pl.col("row_2"))
-        .group_by("group", maintain_order=True)
-        .agg(
-            groups=pl.lit(1),
-            rows=same.sum(),
-            shift=shift.filter(same).sum(),
-            distance=shift.filter(same).abs().sum(),
-            ordered=(first != 0).sum(),
-            unordered=((first == 0) & ~same).sum(),
-            reversed=reversals.sum(),
-            tied=ties.sum(),
-            split=splits.sum(),
-            reordered=(reversals | ties | splits).any().cast(pl.Int64),
-        )
+    sums = pairs.group_by("group", maintain_order=True).agg(
+        rows=same.sum(),
+        shift=shift.filter(same).sum(),
+        ordered=(first != 0).sum(),
+        reversed=(first * second < 0).sum(),
+        reordered=(first != second).any().cast(pl.Int64),
     )
     of = {name: sums[name].to_numpy().astype(np.float64) for name in sums.columns[1:]}
     groups = np.arange(sums.height)
     spearman = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
-    means = np.stack([of["rows"], of["shift"], of["distance"]])
     estimates = {
         "rank_correlation": Estimate(math.nan if spearman is None else spearman),
-        **of_sums(lambda of: {"mean_shift": of[1] / of[0], "mean_distance": of[2] / of[0]}, means),
+        "mean_shift": ratio(of["shift"], of["rows"], groups),
         "reversed_pairs": share(of["reversed"], of["ordered"], groups),
-        "tied_pairs": share(of["tied"], of["ordered"], groups),
-        "split_pairs": share(of["split"], of["unordered"], groups),
-        "reordered_groups": share(of["reordered"], of["groups"], groups),
+        "reordered_groups": share(of["reordered"], np.ones(sums.height), groups),
     }
     return [*_measured(estimates)]
 

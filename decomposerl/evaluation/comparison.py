@@ -27,7 +27,7 @@ from decomposerl.evaluation.intervals import (
     shared_evidence,
     summed,
 )
-from decomposerl.evaluation.metrics import Codes, balanced_accuracy, codes_of, outcome_table
+from decomposerl.evaluation.metrics import Codes, balanced_accuracy, codes_of
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE, classes_of
 from decomposerl.schemas import COMPARISON
@@ -171,13 +171,13 @@ def compare(
     labels: Codes, verdicts: Codes, others: Codes, evidence: Codes, classes: int = 2
 ) -> Difference:
     """The difference of two systems on the same claims; verdicts are codes of ``metrics``."""
-    ours, theirs = (outcome_table(labels, codes, classes) for codes in (verdicts, others))
+    ours, theirs = (balanced_accuracy(labels, codes, classes) for codes in (verdicts, others))
     gained = (verdicts == labels).astype(np.int64) - (others == labels)
     of_label = [labels == label for label in range(classes)]
     by_evidence = summed(evidence, *(gained * own for own in of_label))
     return Difference(
         len(labels),
-        float(balanced_accuracy(ours) - balanced_accuracy(theirs)),
+        ours - theirs,
         partial(difference_interval, labels, verdicts, others, evidence, classes=classes),
         int(by_evidence.any(axis=0).sum()),
         min(fewest(evidence, own) for own in of_label),

@@ -23,7 +23,7 @@ documents. Where nothing varies (0 or 1) all claims of a document are taken to h
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -34,14 +34,12 @@ from numpy.typing import NDArray
 from decomposerl.evaluation.metrics import (
     AS_REFUTED,
     BALANCED,
+    NAMES,
     REFUTED,
     Codes,
-    CountMetric,
     Counts,
     Numbers,
     Unread,
-    count_metrics,
-    indicators,
 )
 from decomposerl.schemas import LABELS
 
@@ -86,42 +84,59 @@ def fewest(evidence: Codes, side: NDArray[np.bool_]) -> int:
 
 
 def verdict_estimates(
-    labels: Codes, verdicts: Codes, evidence: Codes, classes: int = 2, unread: Unread = "opposite"
+    labels: Codes,
+    verdicts: Codes,
+    evidence: Codes,
+    names: Sequence[str] = NAMES[:2],
+    unread: Unread = "opposite",
 ) -> dict[str, Estimate]:
-    """Every metric of verdicts by its name in ``SCORES``.
+    """Every metric of verdicts by its name in ``SCORES``; ``names`` are those of the labels.
 
-    ``unread`` is what a missing verdict counts as where there are two classes; claims to leave out
-    are not in the arrays. ``AS_REFUTED`` is balanced accuracy if it counts as Refuted.
+    ``unread`` is what a missing verdict counts as where there are two labels; claims to leave out
+    are not in the arrays. ``AS_REFUTED`` is balanced accuracy if it counts as Refuted. A precision
+    is 0 where no claim got the verdict, other metrics are undefined where a label has no claim.
     """
+    classes = len(names)
     missing = verdicts == classes
     opposite = missing & (classes == len(LABELS)) & (unread == "opposite")
-    readings = np.where(opposite, 1 - labels, verdicts), np.where(missing, REFUTED, verdicts)
-    cells, lenient = (
-        summed(evidence, *indicators(labels, reading, classes).T) for reading in readings
+    counted, lenient = (
+        np.where(opposite, 1 - labels, verdicts),
+        np.where(missing, REFUTED, verdicts),
     )
-    metrics = count_metrics(classes)
-    as_refuted = _of_cells(metrics[BALANCED], lenient, classes)
-    first = {BALANCED: as_refuted, AS_REFUTED: as_refuted}  # their places; the former is replaced
-    return first | {name: _of_cells(metric, cells, classes) for name, metric in metrics.items()}
+    lenient_recalls = []
+    kinds: dict[str, list[Estimate]] = {"recall": [], "precision": [], "f1": []}
+    for label in range(classes):
+        own, given = labels == label, counted == label
+        precision = share(own & given, given, evidence) if given.any() else Estimate(0.0, 0.0, 1.0)
+        kinds["recall"].append(share(own & given, own, evidence))
+        kinds["precision"].append(precision)
+        kinds["f1"].append(share(own & given, own | given, evidence, f1=True))
+        lenient_recalls.append(share(own & (lenient == label), own, evidence))
+    estimates = {
+        BALANCED: mean_of(kinds["recall"], independent=False),
+        AS_REFUTED: mean_of(lenient_recalls, independent=False),
+    }
+    for kind, parts in kinds.items():
+        estimates |= {f"{kind}_{name}": part for name, part in zip(names, parts, strict=True)}
+    right = share(counted == labels, np.ones(len(labels)), evidence)
+    return estimates | {"macro_f1": mean_of(kinds["f1"], independent=False), "accuracy": right}
 
 
-def _of_cells(metric: CountMetric, cells: Numbers, classes: int) -> Estimate:
-    value = float(metric(cells.sum(axis=1).reshape(classes, classes + 1)))
-    if math.isnan(value):
-        return Estimate(value)
-    parts = []
-    for part in metric.shares:
-        estimate = _share(*(cells[list(places)].sum(axis=0) for places in (part.hits, part.of)))
-        if part.f1:  # the share J transformed to 2J / (1 + J)
-            value_of_f1, low, high = (2 * j / (1 + j) for j in estimate[:3])
-            estimate = estimate._replace(value=value_of_f1, low=low, high=high)
-        parts.append(estimate)
-    return Estimate(value, *_mean(parts))
+def share(hits: Counts, of: Counts, evidence: Codes, *, f1: bool = False) -> Estimate:
+    """The share J = sum(hits) / sum(of), both (n,) by claim with 0 <= hits <= of.
 
-
-def share(hits: Counts, of: Counts, evidence: Codes) -> Estimate:
-    """The share sum(hits) / sum(of), both (n,) by claim with 0 <= hits <= of."""
-    return _share(*summed(evidence, hits, of)) if of.any() else Estimate(math.nan)
+    ``f1``: 2J / (1 + J) instead.
+    """
+    by_evidence, sizes = summed(evidence, hits, of)
+    right, total = float(by_evidence.sum()), float(sizes.sum())
+    if not total:
+        return Estimate(math.nan)
+    p = right / total
+    spread = by_evidence - p * sizes
+    low, high = _wilson(p, *_effective(spread, sizes, p * (1 - p), LEVEL))
+    if f1:
+        p, low, high = 2 * right / (total + right), 2 * low / (1 + low), 2 * high / (1 + high)
+    return Estimate(p, min(low, p), max(p, high), spread, sizes)
 
 
 def auroc(scores: Numbers, positive: NDArray[np.bool_], evidence: Codes) -> Estimate:
@@ -156,27 +171,21 @@ def auroc_influence(scores: Numbers, positive: NDArray[np.bool_]) -> tuple[float
 
 def ratio(amounts: Counts, of: Counts, evidence: Codes) -> Estimate:
     """The ratio sum(amounts) / sum(of) of amounts without an upper bound."""
-    return of_sums(lambda sums: {"": sums[0] / sums[1]}, summed(evidence, amounts, of))[""]
+    return of_sums(lambda sums: sums[0] / sums[1], summed(evidence, amounts, of))
 
 
-def of_sums(
-    functions: Callable[[Numbers], Mapping[str, Numbers]], sums: Numbers
-) -> dict[str, Estimate]:
-    """Functions of sums, shape (columns, pieces of evidence), by the jackknife over the pieces.
+def of_sums(function: Callable[[Numbers], Numbers], sums: Numbers) -> Estimate:
+    """A function of sums, shape (columns, pieces of evidence), by the jackknife over the pieces.
 
-    ``functions`` takes sums (columns, n) and gives values (n,). None has an interval below
-    ``LEAST_UNITS`` pieces, or where leaving one out changes nothing or is not defined.
+    It takes sums (columns, n) and gives values (n,). It has no interval below ``LEAST_UNITS``
+    pieces, or where leaving one out changes nothing or is not defined.
     """
     total, pieces = sums.sum(axis=1, keepdims=True), sums.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        values, without = functions(total), functions(total - sums)
-    estimates: dict[str, Estimate] = {}
-    for name, (value,) in values.items():
-        error = math.sqrt(pieces - 1) * float(without[name].std()) if pieces else math.nan
-        known = pieces >= LEAST_UNITS and error > _ROUNDING
-        half = _quantile(LEVEL, pieces - 1) * error if known else math.nan
-        estimates[name] = Estimate(float(value), float(value) - half, float(value) + half)
-    return estimates
+        value, without = float(function(total)[0]), function(total - sums)
+    error = math.sqrt(pieces - 1) * float(without.std()) if pieces >= LEAST_UNITS else math.nan
+    half = _quantile(LEVEL, pieces - 1) * error if error > _ROUNDING else math.nan
+    return Estimate(value, value - half, value + half)
 
 
 def difference_interval(
@@ -196,7 +205,8 @@ def difference_interval(
     for side in (labels == label for label in range(classes)):
         ups, downs, of = summed(evidence, better & side, worse & side, side)
         parts.append(_paired(ups, downs, of, level))
-    return _mean(parts, -1.0)
+    _, low, high, *_ = mean_of(parts, independent=False)
+    return low, high
 
 
 def inverted_p(interval: Interval) -> float:
@@ -215,30 +225,32 @@ def inverted_p(interval: Interval) -> float:
 
 
 def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Bounds:
-    """The interval of a uniform mean of independent scores from the bounds of each.
+    """The interval of a uniform mean of independent scores from the bounds of each."""
+    _, low, high, *_ = mean_of([*map(Estimate, scores, lows, highs)])
+    return low, high
+
+
+def mean_of(parts: Sequence[Estimate], *, independent: bool = True) -> Estimate:
+    """The uniform mean of estimates: independent ones, or those of the same evidence.
 
     MOVER (Zou and Donner, 2008): the distances to the bounds are added in squares.
     """
-    mean = float(np.mean(scores))
-    below = math.hypot(*(score - low for score, low in zip(scores, lows, strict=True)))
-    above = math.hypot(*(high - score for score, high in zip(scores, highs, strict=True)))
-    return mean - below / len(scores), mean + above / len(scores)
+    values, lows, highs = zip(*(part[:3] for part in parts), strict=True)
+    mean = float(np.mean(values))
+    if math.isnan(mean):
+        return Estimate(mean)
 
-
-def _mean(parts: Sequence[Estimate], least: float = 0.0) -> Bounds:
-    """MOVER over parts on the same evidence."""
-    value = sum(part.value for part in parts) / len(parts)
-
-    def distance(sides: Sequence[float]) -> float:
+    def distance(ends: Sequence[float]) -> float:
         """The parts' distances to their bounds, added in squares with their correlation."""
+        sides = [abs(value - end) for value, end in zip(values, ends, strict=True)]
         square = sum(side * side for side in sides)
-        for (one, part), (other, another) in combinations(zip(sides, parts, strict=True), 2):
+        pairs = [] if independent else combinations(zip(sides, parts, strict=True), 2)
+        for (one, part), (other, another) in pairs:
             square += 2 * _correlation(part, another) * (one * other)
         return math.sqrt(max(square, 0.0)) / len(sides)
 
-    below = distance([part.value - part.low for part in parts])
-    above = distance([part.high - part.value for part in parts])
-    return max(least, value - below), min(1.0, value + above)
+    low, high = max(min(lows), mean - distance(lows)), min(max(highs), mean + distance(highs))
+    return Estimate(mean, low, high)
 
 
 def _correlation(one: Estimate, other: Estimate) -> float:
@@ -248,16 +260,6 @@ def _correlation(one: Estimate, other: Estimate) -> float:
         pair = one.sizes, other.sizes
     norms = float(np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]))
     return float(pair[0] @ pair[1]) / norms if norms else 0.0
-
-
-def _share(hits: Numbers, of: Numbers) -> Estimate:
-    """Wilson's interval of a share over evidence; [0, 1] without a claim."""
-    total = of.sum()
-    if not total:
-        return Estimate(0.0, 0.0, 1.0, hits, of)
-    p = float(hits.sum() / total)
-    spread = hits - p * of
-    return Estimate(p, *_wilson(p, *_effective(spread, of, p * (1 - p), LEVEL)), spread, of)
 
 
 def _wilson(p: float, size: float, z: float) -> Bounds:

@@ -15,7 +15,7 @@ import numpy as np
 
 from decomposerl.evaluation.comparison import compare
 from decomposerl.evaluation.intervals import LEVEL, Bounds, shared_evidence, summed
-from decomposerl.evaluation.metrics import Codes, Numbers, balanced_accuracy, outcome_table
+from decomposerl.evaluation.metrics import Codes, Numbers, balanced_accuracy
 
 _NO_BOUNDS = (math.nan, math.nan)
 Order = Literal["same", "opposite", "not resolved"]
@@ -61,7 +61,7 @@ def mean_over_seeds(values: Numbers) -> tuple[float, Bounds]:
 
 def accuracies(labels: Codes, verdicts: Codes) -> Numbers:
     """Balanced accuracy by seed, 0..1; ``verdicts`` (seeds, claims), ``labels`` (claims,)."""
-    return np.array([balanced_accuracy(outcome_table(labels, row)) for row in verdicts])
+    return np.array([balanced_accuracy(labels, row) for row in verdicts])
 
 
 def compare_accuracy(

@@ -85,17 +85,16 @@ def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> Evaluat
     draw that every run repeats, and a larger limit keeps the claims of a smaller one.
     A claim without a label and without evidence counts as without a label.
     """
-    labelled = claims.filter(pl.col("label").is_not_null())
-    usable = labelled.filter(HAS_EVIDENCE)
+    labelled = claims.drop_nulls("label")
+    usable = chosen = labelled.filter(HAS_EVIDENCE)
     counts = {
         NO_LABEL: claims.height - labelled.height,
         NO_EVIDENCE: labelled.height - usable.height,
     }
+    if limit is not None:
+        first = in_turns(usable.sort("claim_id"), limit).select("claim_id")
+        chosen = usable.join(first, on="claim_id", how="semi", maintain_order="left")
     left_out = {reason: count for reason, count in counts.items() if count}
-    if limit is None:
-        return EvaluationSubset(usable, usable.height, left_out)
-    first = in_turns(usable.sort("claim_id"), limit).select("claim_id")
-    chosen = usable.join(first, on="claim_id", how="semi", maintain_order="left")
     return EvaluationSubset(chosen, usable.height, left_out)
 
 
@@ -129,15 +128,14 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
         several = predictions[column].unique().sort().to_list()
         if len(several) > 1:
             raise EvaluationError(f"predictions are of several {column}s: {', '.join(several)}")
-    labelled = claims.filter(pl.col("label").is_not_null())
+    labelled = claims.drop_nulls("label")
     missing = labelled.join(predictions, on="claim_id", how="anti")["claim_id"]
     unknown = predictions.join(claims, on="claim_id", how="anti")["claim_id"]
     for ids, what in ((missing, "claims have no prediction"), (unknown, "predictions no claim")):
         if len(ids):
             shown = ", ".join(ids.head(_SHOWN))
             raise EvaluationError(f"{len(ids):,} {what}: {shown}{', …' * (len(ids) > _SHOWN)}")
-    edges = [0, *WORD_BANDS]
-    bands = [f"{a}-{b - 1}" for a, b in pairwise(edges)] + [f"{edges[-1]}+"]
+    bands = [f"{a}-{b - 1}" for a, b in pairwise((0, *WORD_BANDS))] + [f"{WORD_BANDS[-1]}+"]
     words = pl.col("evidence").str.count_matches(r"\S+")
     rated = pl.when(pl.col("source") == _RATED).then("evidence")
     about = labelled.select(

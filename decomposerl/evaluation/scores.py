@@ -13,7 +13,7 @@ Every interval is in closed form (``evaluation.intervals``); calibration errors 
 
 import math
 from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,13 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.intervals import (
     Estimate,
     auroc,
-    mean_interval,
+    mean_of,
     ratio,
     share,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import BALANCED, calibration_error, codes_of
+from decomposerl.evaluation.metrics import BALANCED, NAMES, calibration_error, codes_of
 from decomposerl.evaluation.scored_claims import (
     beyond_context,
     scored_claims,
@@ -43,7 +43,6 @@ MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 BEYOND_RATE = "beyond_context_rate"
 BY_BASIS = "accuracy_"
 """Before the name of a basis: the accuracy of the verdicts that rest on it."""
-_BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _COUNT = "_per_claim"
 _EACH, _TRACED = pl.lit(1), pl.col("trace").is_not_null()
 _BASIS = pl.when(pl.col("verdict").is_not_null()).then("basis")
@@ -102,7 +101,12 @@ def score_predictions(
     ]
     subsets = [row for row in parts if (row["slice"], row["metric"]) == ("subset", BALANCED)]
     if subsets:
-        rows.append(_mean_of_subsets(subsets, counted.drop_nulls("subset")))
+        values, lows, highs = (
+            [math.nan if row[end] is None else row[end] / 100 for row in subsets]
+            for end in ("score", "low", "high")
+        )
+        mean = mean_of([*map(Estimate, values, lows, highs)])
+        rows.append(_row(MEAN_OF_SUBSETS, mean, counted.drop_nulls("subset")))
     sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < sure.height < counted.height:
         rows.append(next(_verdict_rows(sure, classes)) | {"metric": f"{BALANCED}{WITHOUT}"})
@@ -130,18 +134,8 @@ def _verdict_rows(claims: pl.DataFrame, classes: int) -> _Rows:
     labels, verdicts, evidence = (
         claims[f"{column}_code"].to_numpy() for column in ("label", "verdict", "evidence")
     )
-    for metric, estimate in verdict_estimates(labels, verdicts, evidence, classes).items():
+    for metric, estimate in verdict_estimates(labels, verdicts, evidence, NAMES[:classes]).items():
         yield _row(metric, estimate, claims)
-
-
-def _mean_of_subsets(subsets: list[dict[str, Any]], claims: pl.DataFrame) -> dict[str, Any]:
-    """The uniform mean of the subsets' rows; undefined where one of them is."""
-    scores, lows, highs = (
-        [math.nan if row[name] is None else row[name] / 100 for row in subsets]
-        for name in ("score", "low", "high")
-    )
-    mean = Estimate(float(np.mean(scores)), *mean_interval(scores, lows, highs))
-    return _row(MEAN_OF_SUBSETS, mean, claims)
 
 
 def _ratio_rows(claims: pl.DataFrame, ratios: _Ratios) -> _Rows:
@@ -169,8 +163,6 @@ def _confidence_rows(claims: pl.DataFrame) -> _Rows:
         yield _row(f"auroc_{kind}", estimate, known)
         if kind == "support":
             continue
-        for by in _BINNINGS:
-            error = calibration_error(numbers, right, by)
-            yield _row(f"ece_{by}_{kind}", Estimate(error), known)
+        yield _row(f"ece_{kind}", Estimate(calibration_error(numbers, right)), known)
         squares = (numbers - right) ** 2
         yield _row(f"brier_{kind}", ratio(squares, np.ones(len(squares)), evidence), known)

@@ -296,7 +296,15 @@ class ChatCaller:
         """
         requests = [self._request(prompt, call) for call in calls]
         outcomes: list[ChatReply[None] | ChatFailure] = self._chat.complete(requests)
-        self._refuse(outcomes)
+        with self._lock:
+            self._answered += sum(isinstance(one, ChatReply) for one in outcomes)
+        for one in outcomes:
+            if not isinstance(one, ChatFailure):
+                continue
+            if one.reason == "budget":
+                raise EngineError(f"{self.engine}: stopped at the {one.detail}. {_KEPT}")
+            if one.lasting and (one.reason == "circuit_open" or not self._answered):
+                raise EngineError(f"{self.engine}: {one.reason}: {one.detail}. {_KEPT}")
         return [self._reply(call, one) for call, one in zip(calls, outcomes, strict=True)]
 
     def _request(self, prompt: str, call: ModelCall) -> ChatRequest:
@@ -328,19 +336,6 @@ class ChatCaller:
             return Reply(ModelReply("", failure=_failure(outcome.reason, outcome.detail)))
         answer = ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens)
         return _reply(answer, outcome, self._model.price)
-
-    def _refuse(self, outcomes: Sequence[ChatReply[None] | ChatFailure]) -> None:
-        """Raise where no further claim could be answered."""
-        with self._lock:
-            self._answered += sum(isinstance(one, ChatReply) for one in outcomes)
-            answered = self._answered
-        for one in outcomes:
-            if not isinstance(one, ChatFailure):
-                continue
-            if one.reason == "budget":
-                raise EngineError(f"{self.engine}: stopped at the {one.detail}. {_KEPT}")
-            if one.lasting and (one.reason == "circuit_open" or not answered):
-                raise EngineError(f"{self.engine}: {one.reason}: {one.detail}. {_KEPT}")
 
 
 def _after(transcript: str, text: str) -> str:

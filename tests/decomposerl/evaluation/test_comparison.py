@@ -1,6 +1,7 @@
 """Systems held against each other, and which claims a system is asked or calibrated on."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -65,68 +66,75 @@ def values(row: dict[str, object], names: str) -> tuple[object, ...]:
     return tuple(row[name] for name in names.split())
 
 
-def test_a_better_system_is_shown_with_its_interval_and_tests():
-    """All right against half right: 50 points, surely; engines and rows of both are named."""
-    (row,) = compared(b=HALF, a=RIGHT).to_dicts()
-    assert ("a", "b", 40, 50.0) == values(row, "system other rows difference")
-    assert row["low"] <= 50.0 <= row["high"]
-    assert 2 / 2**20 <= row["p"] == row["p_holm"] < 0.001
+TINY = claims([S, R, S, R])
+TURNED = said(TINY, [R, S, R, S])
+SMALL = [
+    (TOY, RIGHT, HALF, (), (40, 50.0, None)),
+    (TOY, RIGHT, said(TOY, [None] * 10), (), (10, 100.0, "n = 5 of a label < 10")),
+    (TOY, RIGHT, said(TOY, [S, S] * 5 + [S, R] * 15), (), (40, 12.5, "n = 5 differ < 6")),
+    (TOY, RIGHT, said(TOY, [S, S] * 6 + [S, R] * 14), (), (40, pytest.approx(15.0), None)),
+    (TINY, said(TINY, [S, R, S, R]), TURNED, (), (4, 100.0, "n = 2 of a label < 10")),
+    (TINY, said(TINY, [S, R, S, R]), TURNED, {("b", "toy")}, (4, 100.0, "limited run")),
+]
 
 
-def test_only_claims_that_both_have_count():
-    """A short run is compared over its own claims; without a verdict a claim is wrong."""
-    (row,) = compared(a=RIGHT, b=said(TOY, [None] * 10)).to_dicts()
-    assert (10, 100.0) == (row["rows"], row["difference"])
+@pytest.mark.parametrize("case", SMALL)
+def test_only_claims_that_both_have_count(case: tuple[Any, ...]):
+    """Without a verdict a claim is wrong; a small or short run has an interval and no p-value."""
+    labelled, ours, theirs, limited, expected = case
+    systems = {"toy": {"b": theirs, "a": ours}}
+    frame = compare_systems({"toy": labelled}, systems, limited=limited)
+    (row,) = frame.to_dicts()
+    assert ("a", "b", *expected) == values(row, "system other rows difference no_p")
+    assert row["low"] <= row["difference"] <= row["high"]
+    shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
+    if row["no_p"]:
+        assert (None, None) == values(row, "p p_holm")
+        assert f"| – | – ({row['no_p'].replace('<', '&lt;')}) |" in shown
+    else:
+        assert 2 / 2**20 <= row["p"] == row["p_holm"] < 0.05
 
 
-def test_a_short_run_marks_its_rows_and_their_mean():
+DOMAIN = dict.fromkeys(IN_DOMAIN, TOY)
+FOUND = {name: {"a": RIGHT, "b": HALF, "c": WRONG, "d": RIGHT} for name in IN_DOMAIN}
+
+
+@pytest.fixture(scope="module")
+def board() -> pl.DataFrame:
+    """Four systems on nine test sets, one of which ``a`` was run on in part."""
+    return compare_systems(DOMAIN, FOUND, limited={("a", IN_DOMAIN[0])})
+
+
+def test_a_short_run_marks_its_rows_and_their_mean(board: pl.DataFrame):
     """In every pair that it is in, and in no other; the reader sees a star."""
-    sets = dict.fromkeys(IN_DOMAIN, TOY)
-    found = {name: {"a": RIGHT, "b": HALF, "c": WRONG} for name in sets}
-    short = {("a", IN_DOMAIN[0])}
-    frame = compare_systems(sets, found, limited=short)
-    marked = frame.filter("limited").select("system", "other", "benchmark").rows()
+    marked = board.filter("limited").select("system", "other", "benchmark").rows()
     columns = (IN_DOMAIN[0], "mean_in_domain")
-    assert {("a", other, column) for other in "bc" for column in columns} == set(marked)
-    shown = comparison_markdown(frame).splitlines()
+    assert {("a", other, column) for other in "bcd" for column in columns} == set(marked)
+    shown = comparison_markdown(board, most=99).splitlines()
     assert len(marked) == sum(line.endswith("\\* |") for line in shown)
-    assert not compare_systems(sets, found)["limited"].any()
 
 
-def test_a_short_run_and_a_tiny_set_have_no_p_value():
-    """Four claims, 100 points apart: an interval and a reason, no p-value, none in the page."""
-    tiny = claims([S, R, S, R])
-    found = {"a": said(tiny, [S, R, S, R]), "b": said(tiny, [R, S, R, S])}
-    for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
-        frame = compare_systems({"toy": tiny}, {"toy": found}, limited=limited)
-        (row,) = frame.to_dicts()
-        assert (None, None, why) == values(row, "p p_holm no_p")
-        assert row["low"] < 10 < row["high"] == row["difference"] == 100
-        shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
-        assert f"| – | – ({why.replace('<', '&lt;')}) |" in shown
-
-
-def test_holm_corrects_over_all_pairs_of_one_test_set():
+def test_holm_corrects_over_all_pairs_of_one_test_set(board: pl.DataFrame):
     """Four systems are six pairs, five of them with a p-value: the least p counts five times.
 
     The family is what a sentence on a test set or mean counts, whatever other sets there are.
     """
-    found = {"a": RIGHT, "b": HALF, "c": WRONG, "d": said(TOY, LABELS)}
-    frame = compare_systems(dict.fromkeys(IN_DOMAIN, TOY), dict.fromkeys(IN_DOMAIN, found))
-    for name in (*IN_DOMAIN, "mean_in_domain"):
-        pairs = frame.filter(benchmark=name)
+    for name, size in (*((name, 5) for name in IN_DOMAIN[1:]), ("mean_in_domain", 3)):
+        pairs = board.filter(benchmark=name)
         assert 6 == pairs.height
         known = pairs.drop_nulls("p").sort("p")
-        assert 5 == known.height
-        assert known["p_holm"][0] == pytest.approx(5 * known["p"][0])
+        assert size == known.height
+        assert known["p_holm"][0] == pytest.approx(size * known["p"][0])
         assert known["p_holm"].to_list() == pytest.approx(holm(known["p"].to_list()))
 
 
-def test_systems_that_hardly_differ_have_no_p_value():
-    """Five claims apart say nothing at 5 %; six may."""
-    for apart, why in ((5, "n = 5 differ < 6"), (6, None)):
-        words = [S, S] * apart + [S, R] * (20 - apart)
-        assert [why] == compared(a=RIGHT, b=said(TOY, words))["no_p"].to_list()
+def test_a_mean_needs_all_its_parts(board: pl.DataFrame):
+    """Nine test sets give nine rows and their mean; eight give eight."""
+    whole = board.filter(system="b", other="c")
+    assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
+    assert (50.0, 360) == values(whole.row(-1, named=True), "difference rows")
+    fewer = {name: FOUND[name] for name in IN_DOMAIN[1:]}
+    assert "mean_in_domain" not in compare_systems(DOMAIN, fewer)["benchmark"]
 
 
 def test_all_pairs_or_those_with_one():
@@ -134,22 +142,12 @@ def test_all_pairs_or_those_with_one():
     found = {"a": RIGHT, "b": HALF, "c": WRONG}
     every = compared(**found).select("system", "other").rows()
     assert [("a", "b"), ("a", "c"), ("b", "c")] == every
+    assert ("rules", "other") == values(compared(**found).row(1, named=True), "engine other_engine")
     chosen = compare_systems({"toy": TOY}, {"toy": found}, ["b"])
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
-
-
-def test_a_mean_needs_all_its_parts():
-    """Nine test sets give nine rows and their mean; eight give eight."""
-    sets = dict.fromkeys(IN_DOMAIN, TOY)
-    found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    whole = compare_systems(sets, found)
-    assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
-    last = whole.row(-1, named=True)
-    assert (50.0, 360) == values(last, "difference rows")
-    assert whole["p_holm"].equals(whole["p"].alias("p_holm"))
-    del found["wice"]
-    assert "mean_in_domain" not in compare_systems(sets, found)["benchmark"]
+    one_label = {"toy": TOY.filter(label=S)}  # has no balanced accuracy
+    assert 0 == compare_systems(one_label, {"toy": found}).height
 
 
 def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_named():
@@ -164,13 +162,6 @@ def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_nam
     assert not by_text.equals(compare_systems({"toy": apart}, found))
 
 
-def test_one_label_alone_gives_no_row():
-    """Nothing is said where a balanced accuracy is not defined."""
-    one = claims([S] * 5)
-    both = {"a": said(one, [S] * 5), "b": said(one, [R] * 5)}
-    assert 0 == compare_systems({"toy": one}, {"toy": both}).height
-
-
 def test_under_no_difference_p_values_are_spread_out():
     """Two systems that are equally good: about one test in ten falls below 0.1."""
     rng = np.random.default_rng(7)
@@ -180,20 +171,6 @@ def test_under_no_difference_p_values_are_spread_out():
         sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
         below += compare(labels, *sides, np.arange(200)).p < 0.1
     assert 8 <= below <= 36
-
-
-def test_means_of_benchmarks():
-    """The mean of differences, narrower than its parts."""
-    rng = np.random.default_rng(3)
-    labels = np.arange(300) % 2
-    parts = []
-    for _ in range(4):
-        sides = [np.where(rng.random(300) < right, labels, 1 - labels) for right in (0.8, 0.75)]
-        parts.append(compare(labels, *sides, np.arange(300)))
-    mean = mean_difference(parts)
-    assert mean.difference == pytest.approx(np.mean([part.difference for part in parts]))
-    assert np.ptp(mean.bounds) < min(np.ptp(part.bounds) for part in parts)
-    assert 1_200 == mean.rows
 
 
 both_said = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
@@ -218,7 +195,9 @@ def test_a_p_value_below_five_percent_goes_with_an_interval_without_zero(
         assert one.no_p or (one.p < 0.05) == (low > 0 or high < 0)
         assert -1 <= low <= one.difference <= high <= 1
         assert low < high
-    assert mean.differing == 3 * outcome.differing
+    assert (3 * outcome.differing, 3 * outcome.rows) == (mean.differing, mean.rows)
+    assert mean.difference == pytest.approx(outcome.difference)
+    assert np.ptp(mean.bounds) < np.ptp(outcome.bounds)
 
 
 def test_holm_by_hand():

@@ -4,7 +4,6 @@ import math
 import warnings
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from scipy import stats
 from sklearn import metrics as reference
 from sklearn.calibration import calibration_curve
 
-from decomposerl.evaluation.external import CLAIMS, score_claims
 from decomposerl.evaluation.intervals import (
     LEAST_UNITS,
     auroc,
@@ -24,43 +22,49 @@ from decomposerl.evaluation.intervals import (
     verdict_estimates,
 )
 from decomposerl.evaluation.metrics import (
-    COUNT_METRICS,
+    BINS,
+    NAMES,
     NONE,
     Codes,
+    Unread,
     balanced_accuracy,
     bin_numbers,
     brier,
     calibration_error,
     codes_of,
-    indicators,
-    outcome_table,
 )
-from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
-verdict_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
+verdict_rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=60)
 chance = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)
 scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 
 
+UNREAD: tuple[Unread, ...] = ("opposite", "class")
+
+
 @LAW
-@given(st.sampled_from((2, 3)), verdict_rows)
-def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[int, int]]):
-    """Two-way and three-way; a missing verdict is a class that no label has: always wrong."""
+@given(st.sampled_from((2, 3, 4)), st.sampled_from(UNREAD), verdict_rows)
+def test_metrics_of_verdicts_equal_the_reference(
+    classes: int, unread: Unread, rows: list[tuple[int, int]]
+):
+    """A missing verdict is a class that no label has, or two-way the other label: wrong."""
     labels, verdicts = np.minimum(np.array(rows), (classes - 1, classes)).T
-    estimates = verdict_estimates(labels, verdicts, np.arange(len(labels)), classes, "class")
+    places, names = np.arange(len(labels)), [*NAMES, "3"][:classes]
+    estimates = verdict_estimates(labels, verdicts, places, names, unread)
     found = {name: estimate.value for name, estimate in estimates.items()}
     every = {"labels": list(range(classes)), "average": None}
     lenient = np.where(verdicts == classes, 1, verdicts)
+    other = (verdicts == classes) & (classes == 2 and unread == "opposite")
+    said = np.where(other, 1 - labels, verdicts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reference warns of a class without labels
         kinds = {
-            "recall": reference.recall_score(labels, verdicts, **every, zero_division=np.nan),
-            "precision": reference.precision_score(labels, verdicts, **every, zero_division=0.0),
-            "f1": reference.f1_score(labels, verdicts, **every, zero_division=np.nan),
+            "recall": reference.recall_score(labels, said, **every, zero_division=np.nan),
+            "precision": reference.precision_score(labels, said, **every, zero_division=0.0),
+            "f1": reference.f1_score(labels, said, **every, zero_division=np.nan),
         }
         as_refuted = reference.recall_score(labels, lenient, **every, zero_division=np.nan)
-    names = ("supported", "refuted", "not_enough_info")[:classes]
     expected = {
         "balanced_accuracy": kinds["recall"].mean(),
         "balanced_accuracy_as_refuted": as_refuted.mean(),
@@ -70,6 +74,8 @@ def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[
     for kind, values in kinds.items():
         expected |= {f"{kind}_{n}": value for n, value in zip(names, values, strict=True)}
     assert expected == pytest.approx(found, nan_ok=True, abs=1e-12)
+    alone = balanced_accuracy(labels, verdicts, classes)
+    assert alone == pytest.approx(expected["balanced_accuracy"], nan_ok=True)
 
 
 @given(scored)
@@ -83,55 +89,42 @@ def test_auroc_equals_the_reference(rows: list[tuple[float, bool]]):
         assert reference.roc_auc_score(positive, scores) == pytest.approx(found, abs=1e-12)
 
 
-@given(scored, st.integers(1, 12))
-def test_calibration_equals_the_reference(rows: list[tuple[float, bool]], bins: int):
-    """Brier score and the error over bins of equal width, from the reference's own curve."""
-    chances, happened = map(np.array, zip(*rows, strict=True))
-    assert np.mean((chances - happened) ** 2) == pytest.approx(brier(chances, happened))
-    true, said = calibration_curve(happened.astype(int), chances, n_bins=bins)
-    sizes = np.bincount(bin_numbers(chances, "width", bins), minlength=bins)
-    expected = (np.abs(true - said) * sizes[sizes > 0]).sum() / len(chances)
-    assert expected == pytest.approx(calibration_error(chances, happened, "width", bins), abs=1e-9)
-
-
 @given(scored, st.integers(1, 12), st.randoms(use_true_random=False))
 def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler: object):
     """Equal probabilities share a bin, bins are in order, and no order of rows matters."""
     chances, happened = map(np.array, zip(*rows, strict=True))
-    numbers = bin_numbers(chances, "mass", bins)
+    numbers = bin_numbers(chances, bins)
     order = np.lexsort((numbers, chances))
     assert (np.diff(numbers[order]) >= 0).all()
     assert all(len(set(numbers[chances == chance].tolist())) == 1 for chance in chances)
     assert 0 <= numbers.min() <= numbers.max() < bins
     shuffled = list(range(len(rows)))
     shuffler.shuffle(shuffled)
-    error = calibration_error(chances, happened, "mass", bins)
-    again = calibration_error(chances[shuffled], happened[shuffled], "mass", bins)
-    assert error == pytest.approx(again)
+    error = calibration_error(chances, happened)
+    assert error == pytest.approx(calibration_error(chances[shuffled], happened[shuffled]))
+
+
+@given(st.lists(st.booleans(), min_size=BINS, max_size=4 * BINS))
+def test_calibration_equals_the_reference(happened: list[bool]):
+    """Brier score and the error over bins of equal size, from the reference's own curve."""
+    rows = len(happened) // BINS * BINS
+    chances, right = (np.arange(rows) + 0.5) / rows, np.array(happened[:rows])
+    assert reference.brier_score_loss(right, chances) == pytest.approx(brier(chances, right))
+    true, said = calibration_curve(right.astype(int), chances, n_bins=BINS, strategy="quantile")
+    assert np.abs(true - said).mean() == pytest.approx(calibration_error(chances, right))
 
 
 def test_what_is_not_defined_is_nan():
     """No claims of a label, no rows, no questions: NaN and never 0."""
-    one_label = outcome_table(np.array([0, 0]), np.array([0, 2]))
-    assert math.isnan(float(COUNT_METRICS["recall_refuted"](one_label)))
-    assert math.isnan(float(balanced_accuracy(one_label)))
+    one_label = np.array([0, 0]), np.array([0, 2])
+    estimates = verdict_estimates(*one_label, np.arange(2))
+    assert np.isnan(estimates["recall_refuted"][:3]).all()
+    assert math.isnan(balanced_accuracy(*one_label))
     none = np.array([])
     assert math.isnan(brier(none, none.astype(bool)))
     assert math.isnan(calibration_error(none, none.astype(bool)))
     alone = auroc(np.array([0.1]), np.array([True]), np.array([0]))
     assert np.isnan(alone[:3]).all()
-
-
-@given(verdict_rows)
-def test_tables_are_sums_of_indicators(rows: list[tuple[int, int]]):
-    """Sums of indicator rows are tables, and metrics take many tables at once."""
-    labels, verdicts = np.minimum(np.array(rows), (1, 2)).T
-    table = outcome_table(labels, verdicts)
-    assert (indicators(labels, verdicts).sum(axis=0).reshape(2, 3) == table).all()
-    both = np.stack([table, 2 * table[:, ::-1]])
-    for metric in COUNT_METRICS.values():
-        expected = [float(metric(one)) for one in both]
-        assert expected == pytest.approx(metric(both).tolist(), nan_ok=True)
 
 
 def test_an_unknown_word_is_no_verdict():
@@ -241,17 +234,11 @@ def test_a_ratio_has_the_jackknife_of_scipy(rows: list[tuple[int, int]]):
         return
     expected = stats.t.interval(0.95, len(rows) - 1, value, error)
     assert expected == pytest.approx((low, high))
+    twice = ratio(np.repeat(amounts, 2), np.repeat(of, 2), np.repeat(places, 2))
+    assert twice[:3] == pytest.approx((value, low, high))  # claims of a document count once
     if amounts.std():
         plain = stats.t.interval(0.95, len(rows) - 1, amounts.mean(), stats.sem(amounts))
         assert plain == pytest.approx(ratio(amounts, np.ones(len(rows)), places)[1:3])
-
-
-def test_documents_count_once_in_a_ratio():
-    """Ten copies of each claim on its document are worth the claims themselves."""
-    amounts = np.random.default_rng(2).integers(0, 9, 40)
-    once = ratio(amounts, np.ones(40), np.arange(40))
-    often = ratio(np.repeat(amounts, 10), np.ones(400), np.repeat(np.arange(40), 10))
-    assert once[:3] == pytest.approx(often[:3])
 
 
 ranked = st.lists(st.tuples(chance, st.booleans(), st.integers(0, 5)), max_size=40)
@@ -288,17 +275,3 @@ def test_an_auroc_is_covered(rows: int, size: int, level: float):
         estimate = auroc(noise + lead * positive, positive, documents)
         covered += estimate.low <= level <= estimate.high
     assert 0.93 <= covered / 400 <= 0.99
-
-
-def test_four_right_of_four_have_an_interval_that_the_command_shows():
-    """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
-    labels = np.array([0, 1, 0, 1])
-    claims = pl.DataFrame([labels, labels, [math.nan] * 4, [""] * 4, [None] * 4], CLAIMS)
-    frame = score_claims(claims)
-    row = frame.filter(metric="balanced_accuracy").row(0, named=True)
-    found = verdict_estimates(labels, labels, np.arange(4))["balanced_accuracy"][1:3]
-    wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
-    assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx(found)
-    assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
-    shown = [line.split() for line in metrics_text(frame).splitlines()]
-    assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown

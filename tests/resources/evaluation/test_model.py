@@ -35,7 +35,6 @@ from sample.policy_lessons import lessons
 from stand_in_server import adapter, requests_of, serving
 
 POLICY, URL = "decomposerl-tiny", "http://127.0.0.1:9/v1"
-OWN = '[mine]\nmethod = "simple"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
 NOTHING_SAID = "ignore:`is_gradient_checkpointing` is deprecated"
 
 
