@@ -57,6 +57,8 @@ class Model:
         return f"seed {number}" if number else ""
 
 
+_POLICY = (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL)
+_FURTHER = {TRACE: _POLICY, VERIFIER: (VERIFIER, "Verifier", "faithful")}
 _TABLE = tomllib.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
 CHAT_MODELS = tuple(Model(**row) for row in _TABLE["chat"])
 VERIFIERS = tuple(Model(**row) for row in _TABLE["verifiers"])
@@ -124,13 +126,10 @@ def systems(
         every.append(System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL))
     named = {method.name: method.title for method in ENTRY_METHODS}
     for entry in entries:
-        method_of = {
-            TRACE: (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL),
-            VERIFIER: (VERIFIER, "Verifier", "faithful"),
-        }
-        asked = method_of.get(entry.method) or (entry.method, named[entry.method], entry.protocol)
+        own = (entry.method, named.get(entry.method, ""), entry.protocol)
+        method, title, protocol = _FURTHER.get(entry.method, own)
         model = Model(entry.name, entry.model, "entry", entry.model)
-        every.append(System(asked[0], asked[1], model, asked[2], entry))
+        every.append(System(method, title, model, protocol, entry))
     keys = set[str]()
     for system in every:
         if system.key in keys:

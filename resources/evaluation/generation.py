@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ClaimInput, Procedure, Verification, offering
 from decomposerl.baselines.minicheck import SUPPORT
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
 from decomposerl.evaluation.scored_claims import (
@@ -40,6 +41,7 @@ from decomposerl.schemas import CALIBRATIONS, CALLS, LABELS, PREDICTIONS, Verdic
 from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
+from resources.evaluation.local_model import context_of
 from resources.evaluation.runner import (
     Details,
     MethodCaller,
@@ -48,6 +50,7 @@ from resources.evaluation.runner import (
     run_claims,
     scored,
 )
+from resources.hub.locks import MAIN
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
@@ -66,18 +69,17 @@ METHODS = {method.name: method for method in ENTRY_METHODS}
 
 @dataclass(frozen=True)
 class ContextGuard:
-    """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
+    """A rule for claims that do not fit the context of a ``model``, where that is known.
 
     ``room`` is for the longest reply, and for what later calls of a claim add to the prompt. Where
-    a policy reads a ``view`` of the evidence, the view has to fit. Tokens are those of a ``model``
-    (its name and revision) where its tokenizer is on this machine, else a cautious estimate.
+    a policy reads a ``view`` of the evidence, the view has to fit. Tokens are those of the model
+    where its tokenizer is on this machine, else a cautious estimate.
     """
 
     rule: BeyondContext = "best_sentences"
-    context: int = 0
+    model: Endpoint = field(default_factory=Endpoint)
     file: PromptFile | None = None
     room: int = 0
-    model: tuple[str, str] | None = None
     view: EvidenceView | None = None
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
@@ -85,16 +87,23 @@ class ContextGuard:
         claim, evidence = question.claim, question.evidence
         if self.rule == DROPPED and len(evidence.split()) > MOST_WORDS:
             return None, DROPPED
+        context, shows_passages, count, fixed = self._known
+        if not context:
+            return question, None
         if self.view is not None:
             evidence = evidence_view(claim, evidence, self.view)
-        shows = any("{passages}" in section for section in self._sections)
-        numbered = question.passages if shows else ()  # a prompt shows passages with numbers
-        left = self._left(claim, evidence, numbered)
-        if left is None:
+        numbered = question.passages if shows_passages else ()
+        texts, numbers = [claim, evidence, "\n".join(numbered)], _NUMBER * len(numbered)
+        # A token has at least one byte, so most claims need not be counted.
+        said, *shown = (len(text.encode()) for text in texts)
+        if fixed + _CLAIMS * said + max(shown) + numbers > context:
+            said, *shown = map(int, count(texts))
+        left = context - fixed - _CLAIMS * said
+        if max(shown) + numbers <= left:
             return question, None
 
-        def cost(texts: Sequence[str]) -> list[int]:
-            return [int(tokens) + (_NUMBER if numbered else 1) for tokens in self._count(texts)]
+        def cost(lines: Sequence[str]) -> list[int]:
+            return [int(tokens) + (_NUMBER if numbered else 1) for tokens in count(lines)]
 
         read = self.rule == "best_sentences"
         lines = tuple(best_sentences(claim, evidence, left, cost)) if read else ()
@@ -103,34 +112,20 @@ class ContextGuard:
         passages = lines if question.passages else ()
         return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
 
-    def _left(self, claim: str, evidence: str, numbered: Sequence[str]) -> int | None:
-        """Tokens for evidence where the whole of it does not fit; None where it fits."""
-        if not self.context:
-            return None
-        texts, numbers = [claim, evidence, "\n".join(numbered)], _NUMBER * len(numbered)
-        # A token has at least one byte, so most claims need not be counted.
-        said, *shown = (len(text.encode()) for text in texts)
-        if self._fixed + _CLAIMS * said + max(shown) + numbers > self.context:
-            said, *shown = map(int, self._count(texts))
-        left = self.context - self._fixed - _CLAIMS * said
-        return left if max(shown) + numbers > left else None
-
     @cached_property
-    def _sections(self) -> list[str]:
-        return [] if self.file is None else list(self.file.sections.values())
-
-    @cached_property
-    def _count(self) -> Callable[[Sequence[str]], Iterable[int]]:
+    def _known(self) -> tuple[int, bool, Callable[[Sequence[str]], Iterable[int]], int]:
+        """Its context, whether prompts number passages, what counts tokens, all other tokens."""
+        count, model = CautiousTokens().count, self.model
+        if not (context := context_of(model)):
+            return 0, False, count, 0
         with suppress(EngineMissing):
-            if self.model is not None and tokenizer_file(*self.model) is not None:
-                return ModelTokens(*self.model).count
-        return CautiousTokens().count
-
-    @cached_property
-    def _fixed(self) -> int:
-        """Tokens besides claim and evidence."""
-        longest = max(map(int, self._count(self._sections)), default=0)
-        return longest + self.room + _MARGIN
+            if model.model and tokenizer_file(model.model, model.revision or MAIN) is not None:
+                count = ModelTokens(model.model, model.revision or MAIN).count
+        sections = [] if self.file is None else list(self.file.sections.values())
+        longest = max(map(int, count(sections)), default=0)
+        thought = 0 if model.place == "in_process" else model.thought_tokens
+        shows_passages = any("{passages}" in section for section in sections)
+        return context, shows_passages, count, longest + self.room + thought + _MARGIN
 
 
 @dataclass
@@ -184,11 +179,8 @@ class OpenedSystem:
         """``PREDICTIONS`` and ``CALLS`` of ``claims`` (``BENCHMARK_CLAIMS``), in their order.
 
         ``log`` receives progress messages. ``calibrated``: apply the system's calibration, if one
-        was fitted.
-
-        Raises:
-            EngineError: too many claims failed, or no call can be answered; others are kept.
-            EvaluationError: the calibration was fitted to another model or prompt.
+        was fitted; ``EvaluationError`` where it was fitted to another model or prompt.
+        ``EngineError``: too many claims failed, or no call can be answered; others are kept.
         """
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
@@ -236,10 +228,7 @@ class OpenedSystem:
 
         ``claims`` are by id; their results are stored in the folder ``name``. A claim whose call
         got no answer has none, and is asked again by the next call. ``log``, ``most_failed`` and
-        ``at_once`` are as for ``predict`` and ``run_claims``.
-
-        Raises:
-            EngineError: too many claims failed, or no call can be answered.
+        ``at_once`` are as for ``predict`` and ``run_claims``; ``EngineError`` as for these.
         """
         fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
         asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}

@@ -48,13 +48,7 @@ from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
 from decomposerl.prompts.policy import NAME as POLICY
-from decomposerl.prompts.template import (
-    THREE_WAY,
-    PromptFile,
-    PromptSettings,
-    VerdictRule,
-    labels_of,
-)
+from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
@@ -72,7 +66,7 @@ from resources.evaluation.runner import (
     scored,
 )
 from resources.hub.adapters import adapter_folder
-from resources.hub.locks import MAIN, ModelLocks, models_lock
+from resources.hub.locks import ModelLocks, models_lock
 from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
@@ -84,12 +78,7 @@ from resources.verifier.hosted import entry_verifier
 from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import SharedServer
-from resources.vllm.server import (
-    ServedAdapter,
-    ServerFields,
-    refuse_short_context,
-    serve_adapter,
-)
+from resources.vllm.server import ServedAdapter, ServerFields, refuse_short_context, serve_adapter
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
@@ -159,8 +148,7 @@ class EvaluationModelResource(StoredResource):
         verdict are prompted for it; a policy keeps its recipe's rule, an entry its own.
 
         Raises:
-            ConfigError: the profile has no engine for it, its policy was not trained, or a folder
-                of its entry is missing.
+            ConfigError: the profile has no engine for it, or a policy or folder is missing.
             EngineMissing: its adapter is on the hub, and not on this machine.
         """
         port, locks = system.model.port, ModelLocks(models_lock(data.path))
@@ -181,44 +169,19 @@ class EvaluationModelResource(StoredResource):
         caller = self._caller(system, entry, prompts, locks, verifier)
         opened = OpenedSystem(system, scored, entry.method, caller, data.path, guard, entry.seed)
         if entry.method == TRACE:
-            return self._as_policy(opened, entry, file)
+            return _as_policy(opened, entry, replace(guard, file=file, model=entry))
         if entry.method == VERIFIER:
             opened.procedure = partial(scored, threshold=entry.threshold)
             opened.decomposes = False
             return opened
         reply, later = _ROOMS[system.protocol]
-        file = prompts.file(METHODS[system.method].prompt)
-        guard = self._guard(entry, file, (entry.max_tokens or reply) + later)
+        file, room = prompts.file(METHODS[system.method].prompt), entry.max_tokens or reply
+        guard = replace(guard, file=file, model=entry, room=room + later)
         opened = opened_method(system, caller, data.path, guard, entry.seed, labels)
         if own := {name: value for name, value in entry.overrides.items() if value is not None}:
             opened.procedure = _resampled(opened.procedure, entry)
             opened.settings = json.dumps(own, sort_keys=True)
         return opened
-
-    def _as_policy(
-        self, opened: OpenedSystem, entry: SystemEntry, file: PromptFile
-    ) -> OpenedSystem:
-        """With the procedure of a policy, also of an entry that answers as one without adapter."""
-        view, most, warm = None, _TRACE_TOKENS, 1.0
-        if entry.recipe:
-            recipe = experiment(entry.recipe)
-            view, warm = recipe.evidence_view, recipe.sampling.temperature
-            most = recipe.sampling.max_completion_tokens
-        most = entry.max_tokens or most
-        # Earlier versions drew samples; their settings stay in the key of stored predictions.
-        seen = None if view is None else asdict(view)
-        decoding = {"view": seen, "max_tokens": most, "samples": 0, "temperature": warm}
-        # A policy's own name says which weights answer; its engine's name is of the recipe's step.
-        decides = entry.overrides if opened.system.entry is not None else weights_name(entry)
-        procedure = _resampled(trace_procedure(view, most), entry)
-        return replace(
-            opened,
-            procedure=offering(labels_of(entry.verdict_rule), procedure),
-            prompt=POLICY,
-            guard=self._guard(entry, file, most, view),
-            settings=json.dumps([decoding, decides], sort_keys=True),
-            revision=TRACE_REVISION,
-        )
 
     def _entry(
         self, system: System, data: DataFolder, locks: ModelLocks, *, three_way: bool
@@ -251,11 +214,7 @@ class EvaluationModelResource(StoredResource):
         return entry.model_copy(update=changes | {"device": entry.device or self.device})
 
     def _of_profile(self, system: System, data: DataFolder, rule: VerdictRule) -> SystemEntry:
-        """The entry of a system of the catalogue; the values of its place are the profile's.
-
-        The commit of a policy's base is the one it was trained on; at an endpoint it is what the
-        settings say.
-        """
+        """The entry of a system of the catalogue; the values of its place are the profile's."""
         port, named = system.model.port, system.model.requested
         field, variable = _PLACES.get(port, ("", ""))
         place: Endpoint = getattr(self, field) if field else Endpoint()
@@ -278,6 +237,7 @@ class EvaluationModelResource(StoredResource):
             recipe = experiment(system.model.key)
             adapter, step = final_adapter(data, recipe.name)
             run = RunFolder(data.path / "policy" / recipe.name)
+            # The commit that it was trained on; at an endpoint it is what the settings say.
             trained = "" if place.place == "endpoint" else recorded_in_config(run, "revision")
             fields = {
                 "name": f"{recipe.name}-{step}",
@@ -318,32 +278,14 @@ class EvaluationModelResource(StoredResource):
         continues = entry.runs in {"vllm", "server"}
         return ChatCaller(client(), entry, prompts, continues=continues, **shared)
 
-    def _guard(
-        self, entry: SystemEntry, file: PromptFile, room: int, view: EvidenceView | None = None
-    ) -> ContextGuard:
-        """The rule for claims beyond the context of the entry, or of its model."""
-        if not (context := context_of(entry)):
-            return ContextGuard(self.beyond_context)
-        room += 0 if entry.place == "in_process" else entry.thought_tokens
-        tokens = (entry.model, entry.revision or MAIN)
-        return ContextGuard(self.beyond_context, context, file, room, tokens, view)
-
     def _client(
-        self,
-        system: System,
-        entry: SystemEntry,
-        *,
-        needed_context: int = 0,
-        needs_logprobs: bool = False,
+        self, system: System, entry: SystemEntry, needed_context: int = 0, **options: bool
     ) -> "ChatClient":
         """The client of an entry's model, or of its adapter served on it.
 
         It opens no connection before its first request. An endpoint that reads fewer tokens than
-        ``needed_context`` (by default those that are known of the model) is refused, with
-        ``needs_logprobs`` also one without log probabilities.
-
-        Raises:
-            ConfigError: it has no endpoint, and there is no command to start a server.
+        ``needed_context`` (by default those that are known of the model) is refused. ``options``
+        are of ``ChatClient``. ``ConfigError``: it has no endpoint, and no command starts a server.
         """
         adapter, base = None, Path(entry.model)
         recorded = entry.revision if system.entry is None else entry.identity
@@ -386,8 +328,32 @@ class EvaluationModelResource(StoredResource):
             find_urls=find_urls,
             find_revision=lambda: recorded,
             sent_as=adapter.name if adapter else "",
-            needs_logprobs=needs_logprobs,
+            **{"needs_logprobs": False, **options},
         )
+
+
+def _as_policy(opened: OpenedSystem, entry: SystemEntry, guard: ContextGuard) -> OpenedSystem:
+    """With the procedure of a policy, also of an entry that answers as one without adapter."""
+    view, most, warm = None, _TRACE_TOKENS, 1.0
+    if entry.recipe:
+        recipe = experiment(entry.recipe)
+        view, warm = recipe.evidence_view, recipe.sampling.temperature
+        most = recipe.sampling.max_completion_tokens
+    most = entry.max_tokens or most
+    # Earlier versions drew samples; their settings stay in the key of stored predictions.
+    seen = None if view is None else asdict(view)
+    decoding = {"view": seen, "max_tokens": most, "samples": 0, "temperature": warm}
+    # A policy's own name says which weights answer; its engine's name is of the recipe's step.
+    decides = entry.overrides if opened.system.entry is not None else weights_name(entry)
+    procedure = _resampled(trace_procedure(view, most), entry)
+    return replace(
+        opened,
+        procedure=offering(labels_of(entry.verdict_rule), procedure),
+        prompt=POLICY,
+        guard=replace(guard, room=most, view=view),
+        settings=json.dumps([decoding, decides], sort_keys=True),
+        revision=TRACE_REVISION,
+    )
 
 
 def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
@@ -406,9 +372,7 @@ def final_adapter(data: DataFolder, recipe: str) -> tuple[Path, int]:
 
     So no score is used to choose, and none is biased by the choice (the paper does not say). A
     checkpoint is evaluated by an entry of ``systems.toml`` that names it as its adapter.
-
-    Raises:
-        ConfigError: the policy was not trained yet.
+    ``ConfigError``: the policy was not trained yet.
     """
     run = RunFolder(data.path / "policy" / recipe)
     if not run.outcome.is_file():
@@ -466,11 +430,8 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple
 
     They are in no training set. For a policy, also as the adapter of an entry, they are neither
     among the claims that its run copied nor among the held-out claims that its checkpoint may have
-    been chosen by. With the name of the split, as of ``dev_split``.
-
-    Raises:
-        ConfigError: the pool was not materialized.
-        EvaluationError: every claim of it is used.
+    been chosen by. With the name of the split, as of ``dev_split``. ``ConfigError``: the pool was
+    not materialized; ``EvaluationError``: every claim of it is used.
     """
     silver = read_required(data, SILVER)
     files = [*(data.file(name) for name in _TRAINING), *_claims_of_run(data, system)]

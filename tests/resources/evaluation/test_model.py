@@ -193,19 +193,12 @@ def test_dagster_opens_and_closes_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "sk-secret" not in repr(known) + "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize(
-    ("changes", "thought"),
-    [
-        ({}, 0),
-        ({"model": "Qwen/Qwen3-8B", "thinking": "on"}, 4_096),
-        ({"thinking_style": "qwen"}, 4_096),
-        ({"thinking_style": "openai", "thinking_tokens": 500}, 500),
-        ({"thinking_style": "qwen", "thinking": "off"}, 0),
-    ],
-)
-def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], thought: int):
+def test_a_thought_has_tokens_of_its_own():
     """A limit of a few words for the verdict would end inside the thought before it."""
-    assert thought == Endpoint(**changes).thought_tokens
+    assert 0 == Endpoint().thought_tokens
+    assert 4_096 == Endpoint(model="Qwen/Qwen3-8B", thinking="on").thought_tokens
+    assert 500 == Endpoint(thinking_style="openai", thinking_tokens=500).thought_tokens
+    assert 0 == Endpoint(thinking_style="qwen", thinking="off").thought_tokens
 
 
 NAMED = EndpointConfig(base_url=[URL], key="NO_SUCH_KEY")
@@ -300,37 +293,32 @@ def test_an_adapter_is_loaded_where_the_server_does_not_list_it(servable: Path):
     assert 6 == len(chats)
 
 
-def test_a_server_that_cannot_load_is_one_error_with_both_ways(servable: Path):
-    """The variable, and the words to start with, which work as printed; or the base."""
+@pytest.mark.parametrize(
+    ("words", "model", "said"),
+    [
+        (LORA, "org/other", r"serves org/other, .* needs its base .*base_policy"),
+        ([], "", "LoRA is not enabled"),
+        ([*LORA[:2], "1"], "", "LoRA rank 2 is greater than max_lora_rank 1"),
+    ],
+)
+def test_what_the_server_says_is_in_the_error(
+    servable: Path, words: list[str], model: str, said: str
+):
+    """One with another base, without adapters, or with smaller ones."""
     with (
-        serving(servable, *LORA, model="org/other", **ALLOWED) as url,
-        pytest.raises(EngineError, match=r"serves org/other, .* needs its base .*base_policy"),
+        serving(servable, *words, *SAYS, model=model or base(servable), **ALLOWED) as url,
+        pytest.raises(EngineError, match=said),
     ):
         predicted_at(servable, url)
+
+
+def test_a_server_that_cannot_load_is_one_error_with_both_ways(servable: Path):
+    """The variable, and the words to start with, which work as printed."""
     with (
         serving(servable, *LORA, *SAYS, model=base(servable)) as url,
         pytest.raises(EngineError, match="VLLM_ALLOW_RUNTIME_LORA_UPDATING=True") as caught,
     ):
         predicted_at(servable, url)
-    printed = re.search(
-        r"--enable-lora --max-lora-rank 64 --lora-modules \S+=\S+", str(caught.value)
-    )
-    words = printed[0].rstrip(".").split()
-    with serving(servable, *words, *SAYS, model=base(servable)) as url:
+    printed = re.search(r"--enable-lora --max-lora-rank 64 --lora-modules \S+", str(caught.value))
+    with serving(servable, *printed[0].split(), *SAYS, model=base(servable)) as url:
         assert predicted_at(servable, url).height == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "LoRA is not enabled"),
-        (["--enable-lora", "--max-lora-rank", "1"], "LoRA rank 2 is greater than max_lora_rank 1"),
-    ],
-)
-def test_what_the_server_says_is_in_the_error(servable: Path, words: list[str], said: str):
-    """A server without adapters, or with smaller ones, names its reason."""
-    with (
-        serving(servable, *words, *SAYS, model=base(servable), **ALLOWED) as url,
-        pytest.raises(EngineError, match=said),
-    ):
-        predicted_at(servable, url)
