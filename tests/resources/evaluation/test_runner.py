@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -146,27 +147,22 @@ def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[
         return replies(run_all(two_steps, "simple", cases(count), caller, shelf(folder)))
 
 
-class Watched(FaultServer):
-    """Counts what is in flight each time that a reply leaves."""
+def test_a_slow_reply_holds_up_its_claim_alone(tmp_path: Path):
+    """The place of a claim that ended is taken at once: the first claim waits for all others."""
+    count, over, ended = 30, threading.Event(), Counter[str]()
 
-    seen: list[int]
+    def say(call: ModelCall) -> ModelReply:
+        claim = call.variables["claim"]
+        if claim == "claim 0":
+            assert over.wait(PATIENCE_S)
+        ended[call.template] += claim != "claim 0"
+        if ended["second"] == count - 1:
+            over.set()
+        return ModelReply("yes")
 
-    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
-        self.seen.append(self.in_flight + 1)
-        return super()._well(asked, answer)
-
-
-def test_the_server_is_kept_full(tmp_path: Path):
-    """Nearly as many requests as may be are in flight: a slow reply holds up its claim alone."""
-    count, width, usual_s = 30, 8, 0.15
-    script = [Answer(delay_s=usual_s * (3 if n % width == 0 else 1)) for n in range(2 * count)]
-    served = Watched(script)
-    served.seen = []
-    with served:
-        over(served, tmp_path, count, concurrency=width)
-    assert width == served.most_in_flight
-    steady = served.seen[: 2 * count - 2 * width]
-    assert sum(steady) / len(steady) / width > 0.8, steady
+    caller = ScriptedCaller(say, concurrent=True, claims_at_once=8)
+    results = run_claims(two_steps, "simple", cases(count), caller, shelf(tmp_path))
+    assert IDS[0] == [one.claim_id for one in results][-1]
 
 
 @pytest.mark.parametrize(
