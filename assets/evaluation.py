@@ -15,8 +15,9 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
+from decomposerl.errors import EvaluationError
 from decomposerl.evaluation import leaderboard as boards
-from decomposerl.evaluation.calibration import fit_on_predictions, refuse_without_confidence
+from decomposerl.evaluation.calibration import NO_CONFIDENCE, fit_on_predictions
 from decomposerl.evaluation.comparison import compare_systems
 from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
@@ -184,7 +185,8 @@ def _calibrations(
         failing, log = config.most_failed, context.log.info
         for part in (claims.head(_TRIAL), claims):
             predicted, _ = engine.predict("calibrations", part, failing, log, calibrated=False)
-            refuse_without_confidence(predicted)
+            if not predicted["confidence_normalised"].count():
+                raise EvaluationError(f"system '{system.key}': {NO_CONFIDENCE}")
         calibration, bins = fit_on_predictions(predicted, claims, split)
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {

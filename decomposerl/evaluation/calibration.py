@@ -132,6 +132,10 @@ LEAST_VERDICTS, FOLDS = 20, 5
 CLIP = 1e-6
 """Confidences are kept this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
+NO_CONFIDENCE = (
+    "no verdict has token probabilities to calibrate. Rules and verifiers have no tokens; an "
+    "endpoint must return top log-probabilities; and some methods conclude without a model"
+)
 
 
 def dev_split(
@@ -203,21 +207,6 @@ def _log_odds(chances: Numbers) -> Numbers:
 def _chance(log_odds: Numbers) -> Numbers:
     chance: Numbers = (1.0 + np.tanh(log_odds / 2)) / 2  # tanh never overflows
     return chance
-
-
-def refuse_without_confidence(predictions: pl.DataFrame) -> None:
-    """Raise where verdicts were read and none has a confidence.
-
-    Raises:
-        EvaluationError: says what a system lacks.
-    """
-    read = predictions.filter(parse_status="parsed")
-    if read.height and not read["confidence_normalised"].count():
-        raise EvaluationError(
-            f"system '{read['system'][0]}' has no confidence to calibrate: none of {read.height} "
-            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
-            "must return top log-probabilities; and some methods conclude without a model"
-        )
 
 
 def fit_on_predictions(
