@@ -4,9 +4,7 @@
 makes no model calls. ``calibrations`` is the reliability of a system's confidence on a dev split:
 claims of the silver-decomposed pool that are in no training set. The fit is stored next to the
 asset's table as ``<system>.json``; later predictions have ``confidence_calibrated``.
-``leaderboard`` and ``comparison`` use everything on disk, from any run.
-
-Checks read the tables on disk, not the metadata of a run. Scores have no lower bound.
+``leaderboard`` and ``comparison`` use everything on disk, from any run; checks read it too.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,8 +15,9 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
+from decomposerl.errors import EvaluationError
 from decomposerl.evaluation import leaderboard as boards
-from decomposerl.evaluation.calibration import fit_on_predictions, refuse_without_confidence
+from decomposerl.evaluation.calibration import NO_CONFIDENCE, fit_on_predictions
 from decomposerl.evaluation.comparison import compare_systems
 from decomposerl.evaluation.leaderboard import LIMITED
 from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SIZES
@@ -63,15 +62,13 @@ _Parts = dg.StaticPartitionsDefinition
 _Output = dg.MaterializeResult[StageOutput]
 
 
-class _RunConfig(dg.Config):
-    most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
-    )
+_FAILED = Field(default=0.02, ge=0, le=1, description="largest share of claims without an answer")
 
 
-class PredictionConfig(_RunConfig):
+class PredictionConfig(dg.Config):
     """What may differ in one run."""
 
+    most_failed: float = _FAILED
     limit: int | None = Field(
         default=None,
         ge=2,
@@ -80,9 +77,10 @@ class PredictionConfig(_RunConfig):
     )
 
 
-class CalibrationConfig(_RunConfig):
+class CalibrationConfig(dg.Config):
     """What may differ in one run of a calibration."""
 
+    most_failed: float = _FAILED
     claims: int = Field(default=1_000, ge=20, description="largest dev split")
     seed: int = Field(default=42, description="seed of the dev split's draw")
 
@@ -117,19 +115,15 @@ def _asset(
     **details: Any,  # noqa: ANN401 - of dg.asset
 ) -> Callable[[Callable[..., _Output]], dg.AssetsDefinition]:
     """An asset of the evaluation, which one run at a time writes."""
-
-    def decorated(function: Callable[..., _Output]) -> dg.AssetsDefinition:
-        asset: dg.AssetsDefinition = dg.asset(
-            key=key.split("/"),
-            deps=[one if isinstance(one, dg.AssetDep) else one.split("/") for one in deps],
-            description=description,
-            group_name="evaluation",
-            kinds={"parquet"},
-            **details,
-        )(locked_asset(function))
-        return asset
-
-    return decorated
+    asset: Any = dg.asset(
+        key=key.split("/"),
+        deps=[one if isinstance(one, dg.AssetDep) else one.split("/") for one in deps],
+        description=description,
+        group_name="evaluation",
+        kinds={"parquet"},
+        **details,
+    )
+    return lambda function: asset(locked_asset(function))
 
 
 def _predictions(
@@ -155,10 +149,8 @@ def _predictions(
         third = classes_of(evaluation_subset(claims).claims["label"]) > len(LABELS)
         engine = evaluation_model.opened(system, data_folder, verifier, three_way=third)
         stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
-        log, most_failed = context.log.info, config.most_failed
-        predicted, calls = engine.predict(
-            name, subset.claims, most_failed, log, calibrated=not third
-        )
+        failing, log = config.most_failed, context.log.info
+        predicted, calls = engine.predict(name, subset.claims, failing, log, calibrated=not third)
         page = {
             "verdicts": dg.MetadataValue.md(pages.verdicts_markdown(predicted, subset.claims)),
             **pages.prediction_facts(system, subset, predicted, calls),
@@ -190,10 +182,11 @@ def _calibrations(
         claims, split = dev_claims(data_folder, system, config.claims, config.seed)
         engine = evaluation_model.opened(system, data_folder, verifier)
         stage = StageRecorder(context, config, engine, part=system.key)
-        log, most_failed = context.log.info, config.most_failed
+        failing, log = config.most_failed, context.log.info
         for part in (claims.head(_TRIAL), claims):
-            predicted, _ = engine.predict("calibrations", part, most_failed, log, calibrated=False)
-            refuse_without_confidence(predicted)
+            predicted, _ = engine.predict("calibrations", part, failing, log, calibrated=False)
+            if not predicted["confidence_normalised"].count():
+                raise EvaluationError(f"system '{system.key}': {NO_CONFIDENCE}")
         calibration, bins = fit_on_predictions(predicted, claims, split)
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {
@@ -225,11 +218,9 @@ def _scores(name: str, parts: _Parts) -> dg.AssetsDefinition:
             claims = claims.join(predictions, on="claim_id", how="semi")
         doubtful = read_doubtful(data_folder, name)
         frame = score_predictions(predictions, claims, doubtful, classes)
-        page = {
-            **pages.score_facts(frame),
-            "scores": dg.MetadataValue.md(pages.scores_markdown(frame)),
-        }
-        return stage.evaluated(frame, predictions.height, status, page)
+        shown = {"scores": dg.MetadataValue.md(pages.scores_markdown(frame))}
+        facts = pages.score_facts(frame)
+        return stage.evaluated(frame, predictions.height, status, facts | shown)
 
     return scores
 
@@ -247,12 +238,8 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         scores = current_scores(data_folder, runs)
         whole = pl.concat([scores, boards.mean_scores(scores, MEANS)])
         board = boards.leaderboard(whole, systems, list(names), runs)
-        metadata = {
-            "systems": scores["system"].n_unique(),
-            "test sets": scores["benchmark"].n_unique(),
-            "leaderboard": folded(board_page(data_folder, board, names, markdown=True)),
-        }
-        return stage.table(board, metadata)
+        shown = folded(board_page(data_folder, board, names, markdown=True))
+        return stage.table(board, {"leaderboard": shown})
 
     return leaderboard
 

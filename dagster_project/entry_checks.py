@@ -18,10 +18,7 @@ from resources.preflight import probes, servers
 from resources.vllm.process import program_of
 
 
-def entry_checks(
-    entries: Sequence[SystemEntry],
-    settings: Settings,
-) -> Iterator[ReadinessCheck]:
+def entry_checks(entries: Sequence[SystemEntry], settings: Settings) -> Iterator[ReadinessCheck]:
     """Every entry's checks in the order of the file, named by the entry."""
     for entry in entries:
         for check in _checks(entry, settings):

@@ -258,7 +258,6 @@ def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ..
 
     A ``systems.toml`` that a setting names must be there.
     """
-    from decomposerl.baselines.catalogue import ENTRY_METHODS
     from decomposerl.evaluation.entries import parse_systems_toml
     from decomposerl.training.experiments import EXPERIMENTS
 
@@ -266,8 +265,7 @@ def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ..
     if own.systems is not None or os.path.lexists(own.systems_file):
         files.append(own.systems_file)
     texts = [(text_of(file), str(file), file.parent.resolve()) for file in files]
-    methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
-    known = (methods, [one.name for one in EXPERIMENTS], known_variables())
+    known = ([one.name for one in EXPERIMENTS], known_variables())
     parsed = (parse_systems_toml(*it, *known) for it in [*texts, (further, "options", Path())])
     return tuple({entry.name: entry for entries in parsed for entry in entries}.values())
 

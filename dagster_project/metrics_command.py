@@ -22,7 +22,7 @@ Score = Annotated[
         ":mean or :min of several."
     ),
 ]
-Threshold = Annotated[
+ThresholdForm = Annotated[
     str,
     Option(
         help="Supported is a score above NUMBER (default 0.5), '>=NUMBER', or the best for f1 "
@@ -55,7 +55,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     refuted: Annotated[
         list[str] | None, Option(help="A word that means refuted; repeatable; '*': all others.")
     ] = None,
-    threshold: Threshold = "",
+    threshold: ThresholdForm = "",
     dev: Annotated[
         tuple[Path, Path] | None,
         Option(metavar="PREDICTIONS LABELS", help="Files that choose the threshold."),
@@ -73,7 +73,8 @@ def metrics(  # noqa: PLR0913 - each is one option
 ) -> None:
     """Score predictions against labels, with intervals."""
     from decomposerl.evaluation.cells import Spellings
-    from decomposerl.evaluation.external import Cut, Declared, measure
+    from decomposerl.evaluation.external import Declared, measure
+    from decomposerl.evaluation.threshold import Threshold
     from decomposerl.reports.system_report import metrics_text, sizes_sentence
     from resources.evaluation.results_folder import read_result_rows
 
@@ -87,12 +88,12 @@ def metrics(  # noqa: PLR0913 - each is one option
         unread=unread,
         given=Spellings.of(supported or (), refuted or ()) if supported or refuted else None,
     )
-    cut = Cut.of(threshold) if threshold else None
+    wanted = Threshold.of(threshold) if threshold else None
     files, others = (predictions, labels or predictions), dev or ()
     rows = {path: read_result_rows(path) for path in dict.fromkeys((*files, *others))}
     first, second = (rows[path] for path in files)
     chooses = (rows[dev[0]], rows[dev[1]]) if dev else None
-    frame, rests_on, notes = measure((first, second), columns, cut, chooses)
+    frame, rests_on, notes = measure((first, second), columns, wanted, chooses)
     if as_json:
         print_json(rests_on | {"metrics": frame.to_dicts()})
         return

@@ -70,39 +70,32 @@ def reward_agreement(rewards: pl.DataFrame) -> list[Measured]:
 
     ``rewards`` has ``group``, ``teacher`` and ``student``, one row per rollout, without nulls.
     ``reversed_pairs``: of the pairs of a group that the teacher orders, those that the student
-    orders the other way round; ``tied_pairs``: those it gives one value; ``split_pairs``: of the
-    pairs that the teacher ties, those the student orders. ``reordered_groups``: groups with any of
-    the three.
+    orders the other way round. ``reordered_groups``: groups with a pair that the two judges do not
+    order alike, ties included.
     """
     rows = rewards.with_row_index("row")
     # Every pair of rollouts of a group, and each rollout with itself, which no side orders.
-    pairs = rows.join(rows, on="group", suffix="_2", maintain_order="left")
+    pairs = rows.join(rows, on="group", suffix="_2").filter(pl.col("row") <= pl.col("row_2"))
     same, shift = pl.col("row") == pl.col("row_2"), pl.col("student") - pl.col("teacher")
-    first = (pl.col("teacher") - pl.col("teacher_2")).round(9).sign()
-    second = (pl.col("student") - pl.col("student_2")).round(9).sign()
-    reversed_, tied, split = first * second < 0, (first != 0) & (second == 0), first == 0
-    split &= second != 0
-    sides = {
-        "mean_shift": (shift.filter(same).sum(), same.sum()),
-        "mean_distance": (shift.filter(same).abs().sum(), same.sum()),
-        "reversed_pairs": (reversed_.sum(), (first != 0).sum()),
-        "tied_pairs": (tied.sum(), (first != 0).sum()),
-        "split_pairs": (split.sum(), ((first == 0) & ~same).sum()),
-        "reordered_groups": ((reversed_ | tied | split).any(), pl.lit(value=True)),
-    }
-    sums = (
-        pairs.filter(pl.col("row") <= pl.col("row_2"))
-        .group_by("group", maintain_order=True)
-        .agg(**{name: pl.concat_list(side.cast(pl.Float64) for side in both)
-                for name, both in sides.items()})
-    )  # fmt: skip
+    first, second = (
+        (pl.col(judge) - pl.col(f"{judge}_2")).round(9).sign() for judge in ("teacher", "student")
+    )
+    sums = pairs.group_by("group", maintain_order=True).agg(
+        rows=same.sum(),
+        shift=shift.filter(same).sum(),
+        ordered=(first != 0).sum(),
+        reversed=(first * second < 0).sum(),
+        reordered=(first != second).any().cast(pl.Int64),
+    )
+    of = {name: sums[name].to_numpy().astype(np.float64) for name in sums.columns[1:]}
     groups = np.arange(sums.height)
     spearman = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
-    estimates = {"rank_correlation": Estimate(math.nan if spearman is None else spearman)}
-    for name in sides:
-        above, below = np.array(sums[name].to_list()).T
-        estimate = ratio if name.startswith("mean") else share
-        estimates[name] = estimate(above, below, groups)
+    estimates = {
+        "rank_correlation": Estimate(math.nan if spearman is None else spearman),
+        "mean_shift": ratio(of["shift"], of["rows"], groups),
+        "reversed_pairs": share(of["reversed"], of["ordered"], groups),
+        "reordered_groups": share(of["reordered"], np.ones(sums.height), groups),
+    }
     return [*_measured(estimates)]
 
 

@@ -16,7 +16,6 @@ logits) and is fitted by maximum likelihood. Reported errors are cross-fitted.
 
 import hashlib
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from decomposerl.evaluation.metrics import (
     calibration_error,
 )
 from decomposerl.evaluation.scored_claims import HAS_EVIDENCE, SHARED_EVIDENCE, in_turns
+from decomposerl.replies.wordings import Wordings
 from decomposerl.schemas import CALIBRATIONS
 from decomposerl.traces.trace import Verdict
 
@@ -50,22 +50,7 @@ PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
 """Words for Supported and for Refuted; a trace uses the first pair only."""
 SMALLEST_REST = 1e-6
 """Least probability of all unlisted tokens: log probabilities come in single precision."""
-_WORD = "|".join(word for pair in PAIRS for word in pair)
-_MARKS = r"(?:[^\S\n]|<\|?/?[a-z_]+\|?>|\\boxed|[*_`\"'“”‘’«»\[\](){}#>.!-])*+"
-_WHOSE = rf"{_MARKS}(?:(?:yes|no)\b[.,]?\s)?(?:so,?\s)?(?:the\s)?(?:(?:final|overall|my)\s)?"
-_SAYS = rf"{_MARKS}(?:[:=]|is\b(?:\s?:)?)"
-_LAST_NAMED = re.compile(
-    rf"^{_WHOSE}(?:verdict|(?<=final.)(?:answer|conclusion|label)){_SAYS}(.*)$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_SAID = re.compile(
-    rf"(?:{_WHOSE}(?:verdict|answer|conclusion|label){_SAYS})?"
-    rf"{_MARKS}(?:the\s(?:claim|statement)\sis\s)?{_MARKS}({_WORD}){_MARKS}",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(rf"\s*({'|'.join(PAIRS[0])})(?![^\W_])", re.IGNORECASE)
-_LINE = re.compile(r"^(.*[^\W\d_].*)$", re.MULTILINE)
-"""A line with a letter."""
+_SPELLED = Wordings("spelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +78,19 @@ def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
     texts = [token.text for token in tokens]
     text = "".join(texts)
     if (tag := text.rfind(TAG)) >= 0:
-        said = _LABEL.match(text, tag + len(TAG))
+        said = _SPELLED["label"].match(text, tag + len(TAG))
     else:
-        lines = [*_LAST_NAMED.finditer(text)] or [*_LINE.finditer(text)]
-        said = _SAID.fullmatch(text, *lines[-1].span(1)) if lines else None
+        lines = [*_SPELLED["last_named"].finditer(text)] or [*_SPELLED["line"].finditer(text)]
+        said = _SPELLED["said"].fullmatch(text, *lines[-1].span("rest")) if lines else None
     if said is None:
         return None
     ends = list(accumulate(map(len, texts)))
-    index = bisect_right(ends, said.start(1))
+    index = bisect_right(ends, said.start("word"))
     token = tokens[index]
     if not token.alternatives:
         return None
-    before = said.start(1) - (ends[index] - len(token.text))
-    return _read_token(token, token.text[:before].strip(), said[1].lower())
+    before = said.start("word") - (ends[index] - len(token.text))
+    return _read_token(token, token.text[:before].strip(), said["word"].lower())
 
 
 def _read_token(token: Token, head: str, word: str) -> Confidence:
@@ -147,6 +132,10 @@ LEAST_VERDICTS, FOLDS = 20, 5
 CLIP = 1e-6
 """Confidences are kept this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
+NO_CONFIDENCE = (
+    "no verdict has token probabilities to calibrate. Rules and verifiers have no tokens; an "
+    "endpoint must return top log-probabilities; and some methods conclude without a model"
+)
 
 
 def dev_split(
@@ -161,12 +150,11 @@ def dev_split(
     """
     taken = pl.concat([pool["claim_id"].clear(), *used]).unique()
     free = pool.filter(HAS_EVIDENCE, ~pl.col("claim_id").is_in(taken.implode()))
-    hashes = [
-        hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
-        for claim_id in free["claim_id"]
-    ]
-    ordered = free.with_columns(_hash=pl.Series(hashes, dtype=pl.String)).sort("_hash")
-    drawn = in_turns(ordered.drop("_hash"), count)
+
+    def order(claim_id: str) -> str:
+        return hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
+
+    drawn = in_turns(free.sort(pl.col("claim_id").map_elements(order, pl.String)), count)
     digest = hashlib.sha256("".join(drawn["claim_id"].sort()).encode()).hexdigest()[:16]
     sizes = f"{drawn.height:,} of {free.height:,} unused claims of silver_decomposed"
     return drawn, f"{sizes} ({pool.height:,}), seed {seed}, claims {digest}"
@@ -221,36 +209,18 @@ def _chance(log_odds: Numbers) -> Numbers:
     return chance
 
 
-def refuse_without_confidence(predictions: pl.DataFrame) -> None:
-    """Raise where verdicts were read and none has a confidence.
-
-    Raises:
-        EvaluationError: says what a system lacks.
-    """
-    read = predictions.filter(parse_status="parsed")
-    if read.height and not read["confidence_normalised"].count():
-        raise EvaluationError(
-            f"system '{read['system'][0]}' has no confidence to calibrate: none of {read.height} "
-            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
-            "must return top log-probabilities; and some methods conclude without a model"
-        )
-
-
 def fit_on_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, fitted_on: str
 ) -> tuple[Calibration, pl.DataFrame]:
-    """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
+    """Fit a calibration to a system's ``PREDICTIONS`` of labelled ``claims``, with a confidence.
 
     With it comes the reliability of these confidences as ``CALIBRATIONS``, before and cross-fitted
     after; verdicts on the same evidence are in one fold.
 
     Raises:
-        EvaluationError: too few confidences, or several models or prompts.
+        EvaluationError: as ``fit_calibration``.
     """
-    bound = predictions.select("system", "engine", "prompt_hash").unique()
-    if bound.height != 1:
-        raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
-    ((system, engine, prompt_hash),) = bound.rows()
+    system, engine, prompt_hash = predictions.select("system", "engine", "prompt_hash").row(0)
     about = claims.select("claim_id", "label", document=pl.coalesce(SHARED_EVIDENCE, "claim_id"))
     joined = predictions.join(about, on="claim_id", maintain_order="left")
     rows = joined.drop_nulls("confidence_normalised")
@@ -260,12 +230,11 @@ def fit_on_predictions(
     named = {"model": engine, "prompt_hash": prompt_hash, "fitted_on": fitted_on}
     calibration, after = fit_calibration(confidences, right, evidence, **named)
     bins = [
-        reliability(values, right).with_columns(
-            reading=pl.lit(name), system=pl.lit(system), engine=pl.lit(engine)
-        )
+        reliability(values, right).with_columns(reading=pl.lit(name))
         for name, values in (("normalised", confidences), ("calibrated", after))
     ]
-    return calibration, CALIBRATIONS.conform(pl.concat(bins))
+    named_bins = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
+    return calibration, CALIBRATIONS.conform(named_bins)
 
 
 def fit_calibration(
@@ -278,14 +247,12 @@ def fit_calibration(
     ``model``, ``prompt_hash`` and ``fitted_on``.
 
     Raises:
-        EvaluationError: too few verdicts, all on the same evidence, or a confidence outside 0..1.
+        EvaluationError: too few verdicts, or all on the same evidence.
     """
     if len(confidences) < LEAST_VERDICTS:
         raise EvaluationError(
             f"{len(confidences):,} verdicts are too few to fit a calibration: {LEAST_VERDICTS}"
         )
-    if not ((confidences >= 0) & (confidences <= 1)).all():
-        raise EvaluationError("a confidence to calibrate lies outside 0..1")
     pieces, numbers = np.unique(evidence, return_inverse=True)
     if len(pieces) == 1:
         raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")

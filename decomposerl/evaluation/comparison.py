@@ -8,7 +8,7 @@ not show. A missing verdict counts as wrong. No verdict of "better" is given.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -46,7 +46,8 @@ class Difference:
     """One system's balanced accuracy minus another's, -1..1, with its interval at any level.
 
     ``differing`` counts the documents on which the systems differ, ``of_a_label`` those with a
-    claim of the rarer label (for a mean: in the benchmark with the fewest).
+    claim of the rarer label (for a mean: in the benchmark with the fewest). ``engines`` are those
+    of both; ``limited``: a limited run of either is in it.
     """
 
     rows: int
@@ -54,6 +55,8 @@ class Difference:
     interval: Interval
     differing: int
     of_a_label: int
+    engines: tuple[str, str] = ("", "")
+    limited: bool = False
 
     @property
     def bounds(self) -> Bounds:
@@ -68,15 +71,13 @@ class Difference:
     @property
     def no_p(self) -> str:
         """Why no p-value should be shown; empty if one may be shown."""
+        if self.limited:
+            return LIMITED
         if self.of_a_label < LEAST_OF_A_LABEL:
             return f"n = {self.of_a_label} of a label < {LEAST_OF_A_LABEL}"
         if self.differing < LEAST_DIFFERING:
             return f"n = {self.differing} differ < {LEAST_DIFFERING}"
         return ""
-
-
-_Compared = tuple[Difference, Sequence[Collection[str]], bool]
-"""A difference, the engines of either system, and whether a limited run is in it."""
 
 
 def compare_systems(
@@ -98,21 +99,18 @@ def compare_systems(
     pairs = [(system, other) for other in against for system in systems if system != other]
     rows: list[dict[str, Any]] = []
     for pair in pairs if against else combinations(systems, 2):
-        sets: dict[str, _Compared] = {}
+        sets: dict[str, Difference] = {}
         for name, frame in claims.items():
             ours, theirs = (predictions.get(name, {}).get(system) for system in pair)
-            if ours is not None and theirs is not None:
+            if ours is None or theirs is None:
+                continue
+            if difference := _on_shared_claims(frame, ours, theirs):
                 short = any((system, name) in limited for system in pair)
-                if difference := _on_shared_claims(frame, ours, theirs):
-                    engines = [set(one["engine"].unique()) for one in (ours, theirs)]
-                    sets[name] = difference, engines, short
+                sets[name] = replace(difference, limited=short)
         for name, names in MEANS.items():
             if all(part in sets for part in names):
-                parts = [sets[part] for part in names]
-                mean = mean_difference([difference for difference, _, _ in parts])
-                engines = [set().union(*(part[1][side] for part in parts)) for side in (0, 1)]
-                sets[name] = mean, engines, any(short for _, _, short in parts)
-        rows += [_row(pair, name, compared) for name, compared in sets.items()]
+                sets[name] = mean_difference([sets[part] for part in names])
+        rows += [_row(pair, name, difference) for name, difference in sets.items()]
     for name in {row["benchmark"] for row in rows}:
         family = [row for row in rows if row["benchmark"] == name and row["p"] is not None]
         for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
@@ -142,22 +140,21 @@ def _on_shared_claims(
         for column in ("label", "verdict", "other_verdict")
     )
     evidence = shared_evidence(both["document"].to_list())
-    return compare(labels, verdicts, others, evidence, classes)
+    outcome = compare(labels, verdicts, others, evidence, classes)
+    return replace(outcome, engines=(ours["engine"][0], theirs["engine"][0]))
 
 
-def _row(pair: tuple[str, str], name: str, compared: _Compared) -> dict[str, Any]:
-    difference, engines, limited = compared
-    engine, other_engine = ("; ".join(sorted(names)) for names in engines)
+def _row(pair: tuple[str, str], name: str, difference: Difference) -> dict[str, Any]:
     low, high = difference.bounds
-    no_p = LIMITED if limited else difference.no_p
+    no_p = difference.no_p
     return {
         "benchmark": name,
         "system": pair[0],
         "other": pair[1],
-        "engine": engine,
-        "other_engine": other_engine,
+        "engine": difference.engines[0],
+        "other_engine": difference.engines[1],
         "rows": difference.rows,
-        "limited": limited,
+        "limited": difference.limited,
         "difference": 100 * difference.difference,
         "low": 100 * low,
         "high": 100 * high,
@@ -187,6 +184,7 @@ def compare(
 def mean_difference(parts: Sequence[Difference]) -> Difference:
     """The difference of uniform means over one benchmark or more, whose claims are independent."""
     differences = [part.difference for part in parts]
+    ours, theirs = map(set, zip(*(part.engines for part in parts), strict=True))
 
     def interval(level: float) -> Bounds:
         lows, highs = zip(*(part.interval(level) for part in parts), strict=True)
@@ -198,6 +196,8 @@ def mean_difference(parts: Sequence[Difference]) -> Difference:
         interval,
         sum(part.differing for part in parts),
         min(part.of_a_label for part in parts),
+        ("; ".join(sorted(ours)), "; ".join(sorted(theirs))),
+        any(part.limited for part in parts),
     )
 
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +30,7 @@ from pydantic import (
     model_validator,
 )
 
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import Protocol
 from decomposerl.endpoint import Count, Endpoint, is_path
 from decomposerl.errors import ConfigError
@@ -152,28 +153,25 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
 
 def _contradictions(entry: SystemEntry) -> Iterator[str]:
     """What cannot be true of it, by the message."""
-    runs, of_hub = entry.runs or entry.place, bool(entry.adapter) and not is_path(entry.adapter)
-    verifies = entry.method == VERIFIER
-    where = "in this process" if entry.form == "classifier" else "on a server"
+    verifies, runs, has_url = entry.method == VERIFIER, entry.runs or entry.place, entry.base_url
+    of_hub = bool(entry.adapter) and not is_path(entry.adapter)
+    classifies, here = entry.form == "classifier", entry.place == "in_process"
     words = [word.strip().casefold() for word in (*entry.supported, *entry.refuted)]
+    repeated = len({*words}) < len(words) or "" in words
     known = {
-        f"base_url: runs = '{runs}' has no URL": entry.base_url and entry.place != "endpoint",
-        f"base_url: runs = '{runs}' needs a URL": not entry.base_url and entry.place == "endpoint",
-        "adapter_revision: a folder has none": is_path(entry.adapter) and entry.adapter_revision,
-        "adapter_revision: an adapter of the hub needs its commit (a folder begins with /, ./ or "
-        "../)": of_hub and not entry.adapter_revision,
-        "adapter: is missing": entry.adapter_revision and not entry.adapter,
-        "dollars: a ceiling needs prompt_price and completion_price": entry.dollars
+        f"base_url: runs = '{runs}' {'has no' if has_url else 'needs a'} URL": bool(has_url)
+        != (entry.place == "endpoint"),
+        "adapter_revision: an adapter of the hub needs its commit; a folder, which begins with /, "
+        "./ or ../, has none": of_hub != bool(entry.adapter_revision),
+        "dollars: a ceiling needs prompt_price and completion_price": entry.dollars > 0
         and not entry.price,
-        f"form: '{entry.form}' runs {where}": verifies
-        and (entry.form == "classifier") != (entry.place == "in_process"),
+        f"form: '{entry.form}' runs {'in this process' if classifies else 'on a server'}": verifies
+        and classifies != here,
         "user: is missing: the text around {document} and {claim}": verifies
         and entry.form == "chat"
         and not entry.user,
-        "supported: it and refuted are lists of different words, none of them empty": "" in words
-        or len(set(words)) < len(words),
-        "supported: it and refuted have at least one word each": not entry.supported
-        or not entry.refuted,
+        "supported: it and refuted have different words, at least one each, none empty": repeated
+        or not (entry.supported and entry.refuted),
     }
     yield from (said for said, wrong in known.items() if wrong)
     for field, wanted in _PLACEHOLDERS.items() if verifies else ():
@@ -187,15 +185,13 @@ def parse_systems_toml(
     text: str,
     where: str,
     folder: Path,
-    methods: Mapping[str, Collection[Protocol]],
     recipes: Collection[str] = (),
     variables: Collection[str] = (),
 ) -> tuple[SystemEntry, ...]:
     """The entries of a file, in its order; paths are made absolute below ``folder``.
 
-    ``where`` names the file in messages, ``methods`` are the baselines with a chat model and their
-    protocols, ``recipes`` the names that ``recipe`` may have, ``variables`` those that this
-    program reads.
+    ``where`` names the file in messages, ``recipes`` are the names that ``recipe`` may have,
+    ``variables`` those that this program reads.
 
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its entry and field.
@@ -210,8 +206,7 @@ def parse_systems_toml(
         try:
             entry = _entry(name, table)
             entries.append(entry)
-            unknown = _unknown(entry, methods, recipes, variables)
-            problems += [f"[{name}] {line}" for line in unknown]
+            problems += [f"[{name}] {line}" for line in _unknown(entry, recipes, variables)]
         except ValidationError as error:
             lines = mistakes(error, fields, "field of an entry")
             problems += [f"[{name}] {line}" for line in lines]
@@ -225,17 +220,10 @@ def parse_systems_toml(
 def _entry(name: str, table: object) -> SystemEntry:
     if not isinstance(table, dict):
         raise ConfigError(f"{name}: stands outside of an entry; write it below a line [NAME]")
-    inner, whole = table, name
-    while isinstance(inner, dict):  # down to the first table that is no field
-        fields = SystemEntry.model_fields.keys()
-        deeper = (one for one in inner if isinstance(inner[one], dict) and one not in fields)
-        if not (part := next(deeper, "")):
-            break
-        inner, whole = inner[part], f"{whole}.{part}"
-    if whole != name:
-        raise ConfigError(
-            f'[{whole}]: is no part of an entry; a name with a dot needs quotes: ["{whole}"]'
-        )
+    for part in table.keys() - SystemEntry.model_fields.keys():
+        if isinstance(table[part], dict):
+            said = "is no part of an entry; a name with a dot needs quotes"
+            raise ConfigError(f'[{name}.{part}]: {said}, such as ["{name}.{part}"]')
     if not _NAME.fullmatch(name) or _RESERVED.search(name):
         raise ConfigError(
             f"[{name}]: a name has lower-case letters, digits, '.', '_' and '-', begins with a "
@@ -247,11 +235,9 @@ def _entry(name: str, table: object) -> SystemEntry:
 
 
 def _unknown(
-    entry: SystemEntry,
-    methods: Mapping[str, Collection[Protocol]],
-    recipes: Collection[str],
-    variables: Collection[str],
+    entry: SystemEntry, recipes: Collection[str], variables: Collection[str]
 ) -> Iterator[str]:
+    methods = {method.name: method.procedures for method in ENTRY_METHODS if method.procedures}
     names = [*methods, TRACE, VERIFIER]
     for field, known in (("method", names), ("recipe", recipes)):
         word = getattr(entry, field)
@@ -262,10 +248,7 @@ def _unknown(
     if entry.method in methods and entry.protocol not in methods[entry.method]:
         yield f"protocol: {entry.method} has {', '.join(methods[entry.method])}"
     if entry.key.startswith(_OURS) and entry.key not in variables:
-        yield (
-            f"key: names that begin with {_OURS} are those of this program, and it has no such "
-            "variable; choose another name"
-        )
+        yield f"key: names that begin with {_OURS} are this program's, and it has no such variable"
 
 
 def _located(entry: SystemEntry, folder: Path) -> SystemEntry:

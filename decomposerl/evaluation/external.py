@@ -33,30 +33,20 @@ from decomposerl.evaluation.cells import (
 from decomposerl.evaluation.intervals import (
     Estimate,
     auroc,
-    mean_interval,
+    mean_of,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import Unread, class_names
-from decomposerl.evaluation.threshold import (
-    Candidates,
-    Several,
-    Threshold,
-    ThresholdMetric,
-    choose_threshold,
-    combined,
-)
+from decomposerl.evaluation.metrics import Unread
+from decomposerl.evaluation.threshold import Several, Threshold, choose_threshold, combined
 
 MOST_CLASSES = 10
 TWO_WAY: tuple[str, ...] = ("supported", "refuted")
-_USUAL, _PERCENT, _SHOWN = 0.5, 100, 10
+_PERCENT, _SHOWN = 100, 10
 _PLACES = {"Supported": 0, "Refuted": 1}
 _SCORE = re.compile(r"(1-)?(.*?)(?::(max|mean|min))?")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _CONDITION = re.compile(r"\s*([^=]*[^=!\s])\s*(!?)=(.*)", re.DOTALL)
-_CUT = re.compile(
-    r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
-)
 Id = tuple[str, ...]
 Rows = Sequence[Record]
 _TEXT, _NUMBER, _COUNT = pl.String(), pl.Float64(), pl.Int64()
@@ -72,31 +62,6 @@ COLUMNS = pl.Schema(
 )
 """Scores are percent, null where the metric is undefined. ``kind`` distinguishes the total, groups
 and the mean over groups, whatever a group is called; ``supported`` is null for other classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How scores become verdicts: above a number, or above the best one of other claims."""
-
-    value: float | None = None
-    by: ThresholdMetric | None = None
-    candidates: Candidates = "midpoints"
-    inclusive: bool = False
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """``0.5``, ``f1`` or ``balanced_accuracy`` (of ``f1:hundredths``), also behind ``>=``.
-
-        Raises:
-            EvaluationError: it is none of them.
-        """
-        match: Any = _CUT.fullmatch(text) or ("",) * 5
-        value = finite_number(match[4])
-        if value is None and not match[2]:
-            raise EvaluationError(
-                f"--threshold is '{text}': neither a finite number nor f1 or balanced_accuracy"
-            )
-        return cls(value, match[2], match[3] or "midpoints", inclusive=bool(match[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +133,7 @@ def _names(words: str) -> tuple[str, ...]:
 def measure(
     files: tuple[Rows, Rows],
     columns: Declared,
-    cut: Cut | None = None,
+    wanted: Threshold | None = None,
     dev: tuple[Rows, Rows] | None = None,
 ) -> tuple[pl.DataFrame, dict[str, Any], list[str]]:
     """Every metric of predictions against labels; ``dev`` are those that choose a threshold.
@@ -180,28 +145,26 @@ def measure(
         EvaluationError: options contradict each other, rows do not match, or a word's or score's
             meaning is not said.
     """
-    if columns.verdict and cut is not None:
+    if columns.verdict and wanted:
         raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
-    if (dev is not None) != (cut is not None and cut.by is not None):
+    if bool(dev) != bool(wanted and wanted.by):
         raise EvaluationError("--dev chooses --threshold f1 or balanced_accuracy: give both")
     words, left_out = match_predictions(*files, columns)
     names, claims = meanings(words, columns, files[1][0].file)
     threshold, chosen = None, ""
-    if dev is not None and cut is not None and cut.by is not None:
+    if dev and wanted:
         # Conditions on the label are of the dev files, too; others tell the claims to score.
         of_label = re.compile(rf"{re.escape(columns.label)}\s*!?=")
         where = tuple(filter(of_label.match, columns.where))
         others, dev_left_out = match_predictions(*dev, replace(columns, where=where))
         rows = meanings(others, columns, dev[1][0].file)[1]
         scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
-        threshold, value = choose_threshold(
-            scores, labels, cut.by, cut.candidates, inclusive=cut.inclusive
-        )
-        measured = f"{cut.by.replace('_', ' ').replace('f1', 'F1')} is {value:.2%}"
+        threshold, value = choose_threshold(scores, labels, wanted)
+        measured = f"{wanted.by.replace('_', ' ').replace('f1', 'F1')} is {value:.2%}"
         chosen = f", chosen on {others.height:,} others where {measured}"
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
     elif not columns.verdict:
-        threshold = _given_threshold(claims["score"], columns.score, cut)
+        threshold = wanted or _usual_threshold(claims["score"], columns.score)
     notes = [f"{count:,} {what}" for what, count in left_out.items()]
     if threshold is not None:
         claims = claims.with_columns(verdict=threshold.verdicts(claims["score"].to_numpy()))
@@ -224,10 +187,8 @@ def measure(
     return score_claims(claims, names, columns.unread), rests_on, notes
 
 
-def _given_threshold(scores: pl.Series, name: str, cut: Cut | None) -> Threshold:
-    """The given threshold, else the usual one, which only halves scores of 0 to 1."""
-    if cut is not None and cut.value is not None:
-        return Threshold(cut.value, cut.inclusive)
+def _usual_threshold(scores: pl.Series, name: str) -> Threshold:
+    """The threshold where none is given, which only halves scores of 0 to 1."""
     known = scores.drop_nans()
     low, high = float(known.min() or 0.0), float(known.max() or 0.0)  # type: ignore[arg-type]
     if low < 0 or high > 1:
@@ -236,7 +197,7 @@ def _given_threshold(scores: pl.Series, name: str, cut: Cut | None) -> Threshold
             f"{name} is from {low:g} to {high:g}, and not from 0 to 1: say from which score on a "
             f"claim is supported, such as\n--threshold {middle:g}"
         )
-    return Threshold(_USUAL)
+    return Threshold()
 
 
 def score_claims(
@@ -254,14 +215,12 @@ def score_claims(
     parts = claims.partition_by("group", maintain_order=True)
     if len(parts) > 1:
         scored += [("group", part["group"][0], *_metrics(part, names, unread)) for part in parts]
-        means = dict[str, Estimate]()
-        for metric in metrics:
-            own = [of_group[metric][:3] for _, _, of_group, _ in scored[1:] if metric in of_group]
-            if len(own) == len(parts):
-                values, lows, highs = zip(*own, strict=True)
-                means[metric] = Estimate(
-                    float(np.mean(values)), *mean_interval(values, lows, highs)
-                )
+        groups = [of_group for _, _, of_group, _ in scored[1:]]
+        means = {
+            metric: mean_of([of_group[metric] for of_group in groups])
+            for metric in metrics
+            if all(metric in of_group for of_group in groups)
+        }
         scored.append(("mean", "mean of groups", means, sizes))
     rows = [
         (kind, group, metric, *estimate[:3], *sizes)
@@ -276,17 +235,15 @@ def _metrics(
     every: pl.DataFrame, names: tuple[str, ...], unread: Unread
 ) -> tuple[dict[str, Estimate], list[int | None]]:
     """Each metric with its interval; the numbers of claims, of supported ones, without verdict."""
-    classes, two_way = len(names), names == TWO_WAY
-    read = every["verdict"] != classes
+    two_way, read = names == TWO_WAY, every["verdict"] != len(names)
     claims = every.filter(read) if unread == "leave-out" else every
     labels, verdicts, scores = (claims[name].to_numpy() for name in ("label", "verdict", "score"))
     evidence = shared_evidence(claims["document"].to_list())
-    metrics = verdict_estimates(labels, verdicts, evidence, classes, unread if two_way else "class")
+    called, counts_as = [name.replace(" ", "_") for name in names], unread if two_way else "class"
+    metrics = verdict_estimates(labels, verdicts, evidence, called, counts_as)
     if not two_way:
-        recalls = zip(names, class_names(classes), strict=True)
-        shown = {"accuracy": "accuracy", "macro_f1": "macro_f1"}
-        shown |= {f"recall_{name}": f"recall_{called}" for name, called in recalls}
-        metrics = {name.replace(" ", "_"): metrics[metric] for name, metric in shown.items()}
+        shown = ("accuracy", "macro_f1", *(f"recall_{name}" for name in called))
+        metrics = {metric: metrics[metric] for metric in shown}
     if unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
     known = ~np.isnan(scores)

@@ -34,12 +34,12 @@ from numpy.typing import NDArray
 from decomposerl.evaluation.metrics import (
     AS_REFUTED,
     BALANCED,
+    NAMES,
     REFUTED,
     Codes,
     Counts,
     Numbers,
     Unread,
-    class_names,
 )
 from decomposerl.schemas import LABELS
 
@@ -84,14 +84,19 @@ def fewest(evidence: Codes, side: NDArray[np.bool_]) -> int:
 
 
 def verdict_estimates(
-    labels: Codes, verdicts: Codes, evidence: Codes, classes: int = 2, unread: Unread = "opposite"
+    labels: Codes,
+    verdicts: Codes,
+    evidence: Codes,
+    names: Sequence[str] = NAMES[:2],
+    unread: Unread = "opposite",
 ) -> dict[str, Estimate]:
-    """Every metric of verdicts by its name in ``SCORES``.
+    """Every metric of verdicts by its name in ``SCORES``; ``names`` are those of the labels.
 
-    ``unread`` is what a missing verdict counts as where there are two classes; claims to leave out
+    ``unread`` is what a missing verdict counts as where there are two labels; claims to leave out
     are not in the arrays. ``AS_REFUTED`` is balanced accuracy if it counts as Refuted. A precision
     is 0 where no claim got the verdict, other metrics are undefined where a label has no claim.
     """
+    classes = len(names)
     missing = verdicts == classes
     opposite = missing & (classes == len(LABELS)) & (unread == "opposite")
     counted, lenient = (
@@ -107,12 +112,14 @@ def verdict_estimates(
         kinds["precision"].append(precision)
         kinds["f1"].append(share(own & given, own | given, evidence, f1=True))
         lenient_recalls.append(share(own & (lenient == label), own, evidence))
-    estimates = {BALANCED: _mean(kinds["recall"]), AS_REFUTED: _mean(lenient_recalls)}
+    estimates = {
+        BALANCED: mean_of(kinds["recall"], independent=False),
+        AS_REFUTED: mean_of(lenient_recalls, independent=False),
+    }
     for kind, parts in kinds.items():
-        names = class_names(classes)
         estimates |= {f"{kind}_{name}": part for name, part in zip(names, parts, strict=True)}
     right = share(counted == labels, np.ones(len(labels)), evidence)
-    return estimates | {"macro_f1": _mean(kinds["f1"]), "accuracy": right}
+    return estimates | {"macro_f1": mean_of(kinds["f1"], independent=False), "accuracy": right}
 
 
 def share(hits: Counts, of: Counts, evidence: Codes, *, f1: bool = False) -> Estimate:
@@ -198,7 +205,7 @@ def difference_interval(
     for side in (labels == label for label in range(classes)):
         ups, downs, of = summed(evidence, better & side, worse & side, side)
         parts.append(_paired(ups, downs, of, level))
-    _, low, high, *_ = _mean(parts, -1.0)
+    _, low, high, *_ = mean_of(parts, independent=False)
     return low, high
 
 
@@ -218,32 +225,32 @@ def inverted_p(interval: Interval) -> float:
 
 
 def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Bounds:
-    """The interval of a uniform mean of independent scores from the bounds of each.
+    """The interval of a uniform mean of independent scores from the bounds of each."""
+    _, low, high, *_ = mean_of([*map(Estimate, scores, lows, highs)])
+    return low, high
+
+
+def mean_of(parts: Sequence[Estimate], *, independent: bool = True) -> Estimate:
+    """The uniform mean of estimates: independent ones, or those of the same evidence.
 
     MOVER (Zou and Donner, 2008): the distances to the bounds are added in squares.
     """
-    mean = float(np.mean(scores))
-    below = math.hypot(*(score - low for score, low in zip(scores, lows, strict=True)))
-    above = math.hypot(*(high - score for score, high in zip(scores, highs, strict=True)))
-    return mean - below / len(scores), mean + above / len(scores)
+    values, lows, highs = zip(*(part[:3] for part in parts), strict=True)
+    mean = float(np.mean(values))
+    if math.isnan(mean):
+        return Estimate(mean)
 
-
-def _mean(parts: Sequence[Estimate], least: float = 0.0) -> Estimate:
-    """MOVER over parts on the same evidence."""
-    value = float(np.mean([part.value for part in parts]))
-    if math.isnan(value):
-        return Estimate(value)
-
-    def distance(sides: Sequence[float]) -> float:
+    def distance(ends: Sequence[float]) -> float:
         """The parts' distances to their bounds, added in squares with their correlation."""
+        sides = [abs(value - end) for value, end in zip(values, ends, strict=True)]
         square = sum(side * side for side in sides)
-        for (one, part), (other, another) in combinations(zip(sides, parts, strict=True), 2):
+        pairs = [] if independent else combinations(zip(sides, parts, strict=True), 2)
+        for (one, part), (other, another) in pairs:
             square += 2 * _correlation(part, another) * (one * other)
         return math.sqrt(max(square, 0.0)) / len(sides)
 
-    below = distance([part.value - part.low for part in parts])
-    above = distance([part.high - part.value for part in parts])
-    return Estimate(value, max(least, value - below), min(1.0, value + above))
+    low, high = max(min(lows), mean - distance(lows)), min(max(highs), mean + distance(highs))
+    return Estimate(mean, low, high)
 
 
 def _correlation(one: Estimate, other: Estimate) -> float:

@@ -24,6 +24,8 @@ over the two labels), or a claim to leave out."""
 BALANCED = "balanced_accuracy"
 AS_REFUTED = "balanced_accuracy_as_refuted"
 """The lenient reading: a missing verdict counts as Refuted."""
+NAMES = ("supported", "refuted", "not_enough_info")
+"""How metrics call the labels."""
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, "NotEnoughInfo": 2, None: 3}
 
 
@@ -35,12 +37,6 @@ def codes_of(verdicts: Sequence[str | None], classes: int = 2) -> Codes:
     """
     codes = np.fromiter((_CODES[verdict] for verdict in verdicts), np.int64, len(verdicts))
     return np.minimum(codes, classes)
-
-
-def class_names(classes: int) -> list[str]:
-    """How the names of metrics call the labels; those beyond the third are numbered."""
-    names = ["supported", "refuted", "not_enough_info"]
-    return [*names, *map(str, range(len(names), classes))][:classes]
 
 
 def balanced_accuracy(labels: Codes, verdicts: Codes, classes: int = 2) -> float:

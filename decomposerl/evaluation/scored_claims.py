@@ -22,7 +22,6 @@ from decomposerl.kernels.text_scan import sentences
 from decomposerl.schemas import LABELS, VERDICTS
 from decomposerl.traces.basis import with_basis
 
-NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
 HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
 SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
@@ -88,8 +87,8 @@ def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> Evaluat
     labelled = claims.drop_nulls("label")
     usable = chosen = labelled.filter(HAS_EVIDENCE)
     counts = {
-        NO_LABEL: claims.height - labelled.height,
-        NO_EVIDENCE: labelled.height - usable.height,
+        "no_label": claims.height - labelled.height,
+        "no_evidence": labelled.height - usable.height,
     }
     if limit is not None:
         first = in_turns(usable.sort("claim_id"), limit).select("claim_id")

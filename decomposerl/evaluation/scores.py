@@ -23,13 +23,13 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.intervals import (
     Estimate,
     auroc,
-    mean_interval,
+    mean_of,
     ratio,
     share,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import BALANCED, calibration_error, codes_of
+from decomposerl.evaluation.metrics import BALANCED, NAMES, calibration_error, codes_of
 from decomposerl.evaluation.scored_claims import (
     beyond_context,
     scored_claims,
@@ -101,7 +101,12 @@ def score_predictions(
     ]
     subsets = [row for row in parts if (row["slice"], row["metric"]) == ("subset", BALANCED)]
     if subsets:
-        rows.append(_mean_of_subsets(subsets, counted.drop_nulls("subset")))
+        values, lows, highs = (
+            [math.nan if row[end] is None else row[end] / 100 for row in subsets]
+            for end in ("score", "low", "high")
+        )
+        mean = mean_of([*map(Estimate, values, lows, highs)])
+        rows.append(_row(MEAN_OF_SUBSETS, mean, counted.drop_nulls("subset")))
     sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < sure.height < counted.height:
         rows.append(next(_verdict_rows(sure, classes)) | {"metric": f"{BALANCED}{WITHOUT}"})
@@ -129,18 +134,8 @@ def _verdict_rows(claims: pl.DataFrame, classes: int) -> _Rows:
     labels, verdicts, evidence = (
         claims[f"{column}_code"].to_numpy() for column in ("label", "verdict", "evidence")
     )
-    for metric, estimate in verdict_estimates(labels, verdicts, evidence, classes).items():
+    for metric, estimate in verdict_estimates(labels, verdicts, evidence, NAMES[:classes]).items():
         yield _row(metric, estimate, claims)
-
-
-def _mean_of_subsets(subsets: list[dict[str, Any]], claims: pl.DataFrame) -> dict[str, Any]:
-    """The uniform mean of the subsets' rows; undefined where one of them is."""
-    scores, lows, highs = (
-        [math.nan if row[name] is None else row[name] / 100 for row in subsets]
-        for name in ("score", "low", "high")
-    )
-    mean = Estimate(float(np.mean(scores)), *mean_interval(scores, lows, highs))
-    return _row(MEAN_OF_SUBSETS, mean, claims)
 
 
 def _ratio_rows(claims: pl.DataFrame, ratios: _Ratios) -> _Rows:

@@ -1,7 +1,6 @@
 """Systems to evaluate: a method, the model behind it, and the protocol of its calls.
 
-The key of a ``System`` is the partition of its predictions and scores, so a run of one model never
-overwrites another's::
+The key of a ``System`` is the partition of its predictions and scores::
 
     self_ask-qwen2.5-7b-faithful    a prompted baseline
     minicheck-7b                    a verifier
@@ -28,15 +27,8 @@ POLICY_METHOD = "decomposerl"
 POLICY_PROTOCOL = "trace"
 SEED_MARK = "-seed_"
 """Between recipe and seed in the name of a policy; without it the seed is the recipe's own."""
-SystemPort = Literal[
-    "rules",  # the project's own rules, no model
-    "open",  # an open model, at an endpoint or on a server that the run starts
-    "openai",  # a model of api.openai.com
-    "endpoint",  # the model of your own endpoint
-    "verifier",  # the profile's claim verifier
-    "policy",  # a policy trained here
-    "entry",  # the model of an entry of systems.toml
-]
+SystemPort = Literal["rules", "open", "openai", "endpoint", "verifier", "policy", "entry"]
+"""What answers; each is explained in ``resources/evaluation/model.py``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +57,8 @@ class Model:
         return f"seed {number}" if number else ""
 
 
+_POLICY = (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL)
+_FURTHER = {TRACE: _POLICY, VERIFIER: (VERIFIER, "Verifier", "faithful")}
 _TABLE = tomllib.loads(files(__package__).joinpath("models.toml").read_text("utf-8"))
 CHAT_MODELS = tuple(Model(**row) for row in _TABLE["chat"])
 VERIFIERS = tuple(Model(**row) for row in _TABLE["verifiers"])
@@ -132,13 +126,10 @@ def systems(
         every.append(System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL))
     named = {method.name: method.title for method in ENTRY_METHODS}
     for entry in entries:
-        method_of = {
-            TRACE: (POLICY_METHOD, "DecomposeRL", POLICY_PROTOCOL),
-            VERIFIER: (VERIFIER, "Verifier", "faithful"),
-        }
-        asked = method_of.get(entry.method) or (entry.method, named[entry.method], entry.protocol)
+        own = (entry.method, named.get(entry.method, ""), entry.protocol)
+        method, title, protocol = _FURTHER.get(entry.method, own)
         model = Model(entry.name, entry.model, "entry", entry.model)
-        every.append(System(asked[0], asked[1], model, asked[2], entry))
+        every.append(System(method, title, model, protocol, entry))
     keys = set[str]()
     for system in every:
         if system.key in keys:

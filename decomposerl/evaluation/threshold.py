@@ -5,29 +5,55 @@ Supported, or balanced accuracy.
 """
 
 import math
+import re
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.cells import finite_number
 from decomposerl.evaluation.metrics import NONE, REFUTED, SUPPORTED, Codes, Numbers
 
 Several = Literal["max", "mean", "min"]
-ThresholdMetric = Literal["f1", "balanced_accuracy"]
 _LARGEST = sys.float_info.max
-Candidates = Literal["midpoints", "scores", "hundredths"]
+_FORM = re.compile(
+    r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Scores above ``value``, or equal to it where ``inclusive``, are Supported."""
+    """Scores above ``value``, or equal to it where ``inclusive``, are Supported.
 
-    value: float
+    A threshold ``by`` a metric has yet to be chosen among ``candidates``: ``midpoints`` between
+    neighbouring scores and beyond both ends, the ``scores``, or ``hundredths`` (0.00, ... 0.99).
+    """
+
+    value: float = 0.5
     inclusive: bool = False
+    by: str = ""
+    candidates: str = "midpoints"
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """``0.5``, ``f1`` or ``balanced_accuracy`` (of ``f1:hundredths``), also behind ``>=``.
+
+        Raises:
+            EvaluationError: it is none of them.
+        """
+        match: Any = _FORM.fullmatch(text) or ("",) * 5
+        value = finite_number(match[4])
+        if value is None and not match[2]:
+            raise EvaluationError(
+                f"--threshold is '{text}': neither a finite number nor f1 or balanced_accuracy"
+            )
+        if match[2]:
+            return cls(math.nan, bool(match[1]), match[2], match[3] or "midpoints")
+        return cls(value or 0.0, bool(match[1]))
 
     def verdicts(self, scores: Numbers) -> Codes:
         """Codes of verdicts, shape (n,); a NaN score gives none."""
@@ -43,19 +69,10 @@ def combined(scores: Sequence[float], several: Several) -> float:
     return max(scores) if several == "max" else min(scores)
 
 
-def choose_threshold(
-    scores: Numbers,
-    labels: Codes,
-    by: ThresholdMetric,
-    candidates: Candidates = "midpoints",
-    *,
-    inclusive: bool = False,
-) -> tuple[Threshold, float]:
+def choose_threshold(scores: Numbers, labels: Codes, wanted: Threshold) -> tuple[Threshold, float]:
     """The lowest of the best thresholds on these claims, and the metric's value there.
 
-    Candidates are ``midpoints`` between neighbouring scores and beyond both ends, the ``scores``
-    themselves, or ``hundredths`` (0.00, 0.01, ... 0.99). Claims without a score always count as
-    wrong.
+    Claims without a score always count as wrong.
 
     Raises:
         EvaluationError: no claim has a score, or one label has no claim.
@@ -63,31 +80,27 @@ def choose_threshold(
     known = np.unique(scores[~np.isnan(scores)])
     if not len(known) or len(np.unique(labels)) < 2:  # noqa: PLR2004 - both labels
         raise EvaluationError("a threshold needs claims of both labels and scores to be chosen by")
-    if candidates == "scores":
+    if wanted.candidates == "scores":
         values = known
-    elif candidates == "hundredths":
+    elif wanted.candidates == "hundredths":
         # Exactly the numbers of numpy.arange(0, 1, 0.01), which others use.
         values = np.arange(100, dtype=np.float64) * 0.01
     else:
         middles = known[:-1] / 2 + known[1:] / 2  # halves first: the sum may overflow
-        values = np.concatenate([[_beyond(known[0], -1.0)], middles, [_beyond(known[-1], 1.0)]])
+        # Beyond 2**53 the number a step away is the same: then the next one.
+        low = min(known[0] - 1.0, math.nextafter(known[0], -_LARGEST))
+        high = max(known[-1] + 1.0, math.nextafter(known[-1], _LARGEST))
+        values = np.array([low, *middles, high])
     right, wrong = np.zeros((2, 2, len(values)))
     for label in (SUPPORTED, REFUTED):
         own = scores[labels == label]
         scored = np.sort(own[~np.isnan(own)])
-        below = np.searchsorted(scored, values, "left" if inclusive else "right")
+        below = np.searchsorted(scored, values, "left" if wanted.inclusive else "right")
         right[label] = below if label == REFUTED else len(scored) - below
         wrong[label] = len(scored) - right[label]
     counts = np.bincount(labels)[:, None]
     recalls = right / counts
     f1 = 2 * right[SUPPORTED] / (right[SUPPORTED] + counts[SUPPORTED] + wrong[REFUTED])
-    metric = f1 if by == "f1" else recalls.mean(axis=0)
+    metric = f1 if wanted.by == "f1" else recalls.mean(axis=0)
     best = int(np.argmax(metric))
-    return Threshold(float(values[best]), inclusive), float(metric[best])
-
-
-def _beyond(score: float, step: float) -> float:
-    """The number a step away."""
-    moved = float(score) + step
-    # Beyond 2**53 neighbouring floats are further apart than the step: take the next one.
-    return moved if moved != score else math.nextafter(moved, math.copysign(_LARGEST, step))
+    return Threshold(float(values[best]), wanted.inclusive), float(metric[best])

@@ -21,8 +21,6 @@ _REWARD_METRICS = {
     "rank_correlation": "rank correlation",
     "mean_shift": "mean shift",
     "reversed_pairs": "pairs reversed",
-    "tied_pairs": "pairs tied",
-    "split_pairs": "ties split",
     "reordered_groups": "groups reordered",
 }
 

@@ -1,13 +1,11 @@
 """A system with its engine: its predictions on test sets, and every call that they took.
 
-Gives the frames ``PREDICTIONS`` and ``CALLS``; a resumed run gives the same frames as a whole one.
-A confidence is null where the verdict's tokens have no top log probabilities; it is calibrated
-where a calibration fits the model and prompt. Labels are never used.
+A resumed run gives the same frames as a whole one. A confidence is null where the verdict's tokens
+have no top log probabilities. Labels are never used.
 
 What is read of a claim beyond the model's context is decided before any call. A claim fits where
 the prompt around the evidence, the evidence, what later calls add and the longest reply have room
-in the context. What is not decided here (a later call that became too long after all) ends as wrong
-when the model refuses it, never as a failed call.
+in the context. A later call that became too long after all ends as wrong when the model refuses it.
 """
 
 import hashlib
@@ -26,6 +24,7 @@ from pydantic import ValidationError
 from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ClaimInput, Procedure, Verification, offering
 from decomposerl.baselines.minicheck import SUPPORT
+from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineMissing, EvaluationError
 from decomposerl.evaluation.calibration import READING, Calibration
 from decomposerl.evaluation.scored_claims import (
@@ -42,6 +41,7 @@ from decomposerl.schemas import CALIBRATIONS, CALLS, LABELS, PREDICTIONS, Verdic
 from decomposerl.traces.basis import basis_of
 from decomposerl.training.evidence_view import best_sentences, evidence_view
 from decomposerl.training.experiment import EvidenceView
+from resources.evaluation.local_model import context_of
 from resources.evaluation.runner import (
     Details,
     MethodCaller,
@@ -50,6 +50,7 @@ from resources.evaluation.runner import (
     run_claims,
     scored,
 )
+from resources.hub.locks import MAIN
 from resources.store.temporary import replace_file
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
@@ -68,18 +69,17 @@ METHODS = {method.name: method for method in ENTRY_METHODS}
 
 @dataclass(frozen=True)
 class ContextGuard:
-    """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
+    """A rule for claims that do not fit the context of a ``model``, where that is known.
 
     ``room`` is for the longest reply, and for what later calls of a claim add to the prompt. Where
-    a policy reads a ``view`` of the evidence, the view has to fit. Tokens are those of a ``model``
-    (its name and revision) where its tokenizer is on this machine, else a cautious estimate.
+    a policy reads a ``view`` of the evidence, the view has to fit. Tokens are those of the model
+    where its tokenizer is on this machine, else a cautious estimate.
     """
 
     rule: BeyondContext = "best_sentences"
-    context: int = 0
+    model: Endpoint = field(default_factory=Endpoint)
     file: PromptFile | None = None
     room: int = 0
-    model: tuple[str, str] | None = None
     view: EvidenceView | None = None
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
@@ -87,54 +87,45 @@ class ContextGuard:
         claim, evidence = question.claim, question.evidence
         if self.rule == DROPPED and len(evidence.split()) > MOST_WORDS:
             return None, DROPPED
+        context, shows_passages, count, fixed = self._known
+        if not context:
+            return question, None
         if self.view is not None:
             evidence = evidence_view(claim, evidence, self.view)
-        numbered = question.passages if self._shows_passages else ()
-        left = self._left(claim, evidence, numbered)
-        if left is None:
-            return question, None
-        each = _NUMBER if numbered else 1
-
-        def cost(texts: Sequence[str]) -> list[int]:
-            return [int(tokens) + each for tokens in self._count(texts)]
-
-        cut = self.rule == "best_sentences"
-        lines = best_sentences(claim, evidence, left, cost) if cut else []
-        if not lines:
-            return None, "wrong"
-        passages = tuple(lines) if question.passages else ()
-        return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
-
-    def _left(self, claim: str, evidence: str, numbered: Sequence[str]) -> int | None:
-        """Tokens for evidence where the whole of it does not fit; None where it fits."""
-        if not self.context:
-            return None
+        numbered = question.passages if shows_passages else ()
         texts, numbers = [claim, evidence, "\n".join(numbered)], _NUMBER * len(numbered)
         # A token has at least one byte, so most claims need not be counted.
         said, *shown = (len(text.encode()) for text in texts)
-        if self._fixed + _CLAIMS * said + max(shown) + numbers > self.context:
-            said, *shown = map(int, self._count(texts))
-        left = self.context - self._fixed - _CLAIMS * said
-        return left if max(shown) + numbers > left else None
+        if fixed + _CLAIMS * said + max(shown) + numbers > context:
+            said, *shown = map(int, count(texts))
+        left = context - fixed - _CLAIMS * said
+        if max(shown) + numbers <= left:
+            return question, None
+
+        def cost(lines: Sequence[str]) -> list[int]:
+            return [int(tokens) + (_NUMBER if numbered else 1) for tokens in count(lines)]
+
+        read = self.rule == "best_sentences"
+        lines = tuple(best_sentences(claim, evidence, left, cost)) if read else ()
+        if not lines:
+            return None, "wrong"
+        passages = lines if question.passages else ()
+        return ClaimInput(claim, "\n".join(lines), passages), "best_sentences"
 
     @cached_property
-    def _shows_passages(self) -> bool:
-        """Whether a prompt shows passages, with numbers."""
-        return self.file is not None and any("{passages}" in s for s in self.file.sections.values())
-
-    @cached_property
-    def _count(self) -> Callable[[Sequence[str]], Iterable[int]]:
+    def _known(self) -> tuple[int, bool, Callable[[Sequence[str]], Iterable[int]], int]:
+        """Its context, whether prompts number passages, what counts tokens, all other tokens."""
+        count, model = CautiousTokens().count, self.model
+        if not (context := context_of(model)):
+            return 0, False, count, 0
         with suppress(EngineMissing):
-            if self.model is not None and tokenizer_file(*self.model) is not None:
-                return ModelTokens(*self.model).count
-        return CautiousTokens().count
-
-    @cached_property
-    def _fixed(self) -> int:
-        """Tokens besides claim and evidence."""
+            if model.model and tokenizer_file(model.model, model.revision or MAIN) is not None:
+                count = ModelTokens(model.model, model.revision or MAIN).count
         sections = [] if self.file is None else list(self.file.sections.values())
-        longest = max(map(int, self._count(sections)), default=0)
-        return longest + self.room + _MARGIN
+        longest = max(map(int, count(sections)), default=0)
+        thought = 0 if model.place == "in_process" else model.thought_tokens
+        shows_passages = any("{passages}" in section for section in sections)
+        return context, shows_passages, count, longest + self.room + thought + _MARGIN
 
 
 @dataclass
@@ -188,12 +179,8 @@ class OpenedSystem:
         """``PREDICTIONS`` and ``CALLS`` of ``claims`` (``BENCHMARK_CLAIMS``), in their order.
 
         ``log`` receives progress messages. ``calibrated``: apply the system's calibration, if one
-        was fitted.
-
-        Raises:
-            EngineError: too many claims failed, or no call can be answered; finished claims are
-                kept.
-            EvaluationError: the calibration was fitted to another model or prompt.
+        was fitted; ``EvaluationError`` where it was fitted to another model or prompt.
+        ``EngineError``: too many claims failed, or no call can be answered; others are kept.
         """
         # A wrong calibration is refused before any call is paid.
         calibration = self.calibration() if calibrated else None
@@ -241,10 +228,7 @@ class OpenedSystem:
 
         ``claims`` are by id; their results are stored in the folder ``name``. A claim whose call
         got no answer has none, and is asked again by the next call. ``log``, ``most_failed`` and
-        ``at_once`` are as for ``predict`` and ``run_claims``.
-
-        Raises:
-            EngineError: too many claims failed, or no call can be answered.
+        ``at_once`` are as for ``predict`` and ``run_claims``; ``EngineError`` as for these.
         """
         fitted = {claim_id: self.guard.fitted(claim) for claim_id, claim in claims.items()}
         asked = {claim_id: claim for claim_id, (claim, _) in fitted.items() if claim}
@@ -272,17 +256,14 @@ class OpenedSystem:
                     logged = time.monotonic()
                     log(f"{title}: {count:,} of {len(asked):,} claims")
                 yield _noted(result, fitted[result.claim_id][1])
-        for claim_id, (question, done) in fitted.items():
-            if question is None:
-                unasked = Verification(None, "unparsed", _UNASKED)
-                yield _noted(Prediction(claim_id, unasked, None, ()), done)
+        unasked = Verification(None, "unparsed", _UNASKED)
+        for claim_id in (claim_id for claim_id in fitted if claim_id not in asked):
+            yield _noted(Prediction(claim_id, unasked, None, ()), fitted[claim_id][1])
 
     def calibration(self) -> Calibration | None:
         """The system's calibration, None where none was fitted.
 
-        Raises:
-            EvaluationError: it is damaged, or was fitted to another model or prompt; says what to
-                do.
+        ``EvaluationError``: it is damaged, or of another model or prompt; says what to do.
         """
         path = _calibration_file(self.folder, self.system.key)
         if not path.is_file():
@@ -328,10 +309,9 @@ def opened_method(
 
 def _noted(one: Prediction, done: BeyondContext | None) -> Prediction:
     """With a note of what was done where the claim was beyond the context."""
-    if done is None:
-        return one
-    notes = {BEYOND_CONTEXT: done, **one.verification.notes}
-    return replace(one, verification=replace(one.verification, notes=notes))
+    notes = {} if done is None else {BEYOND_CONTEXT: done}
+    noted = replace(one.verification, notes={**notes, **one.verification.notes})
+    return replace(one, verification=noted)
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:

@@ -1,12 +1,10 @@
 """A language model in this process as a ``MethodCaller``: a trained policy, or any base model.
 
 Calls of one kind are sorted by length, padded on the left and generated in batches of a fixed size.
-Replies carry the log probability of each token and its top log probabilities, from the same scores
-that the token was chosen from. Prompts are rendered by the model's chat template.
+Log probabilities are of the same scores that the token was chosen from.
 
 A prompt that does not fit beside its reply is never cut: the call fails with its length. Samples
 are reproducible for the same claims; a resumed run draws the remaining ones independently.
-What was loaded is named by its content.
 """
 
 import hashlib
@@ -14,7 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
@@ -28,7 +26,7 @@ from decomposerl.evaluation.systems import CONTEXTS
 from decomposerl.extras import require
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.runner import TOO_LONG, Details, MethodPrompts, Reply
-from resources.hub.adapters import ADAPTER_FILE, adapter_problem
+from resources.hub.adapters import adapter_problem
 from resources.hub.locks import MAIN, cached_model
 
 _READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
@@ -37,30 +35,20 @@ SMALL = 10_000_000
 
 
 def weights_name(model: Endpoint) -> str:
-    """Model, adapter and number type, with digests of files that training may rewrite.
-
-    Raises:
-        EngineError: the adapter's folder has no adapter.
-    """
-    folder, adapter = Path(model.model), Path(model.adapter)
-    name = f"{model.model}@{model.revision or MAIN}"
+    """Model, adapter and number type, with digests of files that training may rewrite."""
+    folder, name = Path(model.model), f"{model.model}@{model.revision or MAIN}"
     if folder.is_dir():
         name = f"{folder.name}:{weights_digest(folder)}"
     if model.adapter:
-        if not (adapter / ADAPTER_FILE).is_file():
-            raise EngineError(f"{adapter} holds no {ADAPTER_FILE}; train the policy first")
-        name += f" adapter:{weights_digest(adapter)}"
+        name += f" adapter:{weights_digest(Path(model.adapter))}"
     return f"{name} {model.dtype}"
 
 
 def load_weights(model: Endpoint, name: str = "") -> tuple[Any, Any]:
     """The model and its tokenizer; greedy, unless a call says otherwise.
 
-    Raises:
-        OSError: there is no such model.
-        EngineMissing: torch, transformers or peft is not installed.
-        EngineError: the adapter does not change the model, or not all that it should; or another
-            run replaced it since ``name`` (``weights_name``) was read.
+    ``OSError``: there is no such model. ``EngineError``: the adapter does not change the model as
+    it should, or was replaced since ``name`` (``weights_name``) was read.
     """
     require("torch", "transformers", *(["peft"] if model.adapter else []))
     import torch
@@ -120,34 +108,30 @@ def context_of(model: Endpoint) -> int:
     if (known := model.context or CONTEXTS.get(model.model, 0)) or not model.model:
         return known
     folder: Path | None = Path(model.model)
-    try:
+    with suppress(EngineMissing, ValueError, OSError):  # what is damaged fails as it is loaded
         if not Path(model.model).is_dir():
             folder = cached_model(model.model, model.revision or MAIN)
-    except (EngineMissing, ValueError):
-        return 0
-    file = None if folder is None else folder / "config.json"
-    if file is None or not file.is_file():
-        return 0
-    return int(json.loads(file.read_text("utf-8")).get("max_position_embeddings") or 0)
+        if folder is not None:
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            return int(config.get("max_position_embeddings") or 0)
+    return 0
 
 
 def weights_digest(folder: Path) -> str:
     """12 hex digits of SHA-256 over weights, config, tokenizer and chat template.
 
-    An adapter has the same digest wherever its base lies, and in any order of its modules.
-
-    Raises:
-        EngineError: an adapter's configuration cannot be read.
+    An adapter has the same digest wherever its base lies, and in any order of its modules;
+    ``EngineError`` where its configuration cannot be read.
     """
     digest = hashlib.sha256()
-    for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
+    for path in sorted(file for file in folder.iterdir() if file.suffix in _READ):
         digest.update(path.name.encode() + b"\0")
         if path.name != "adapter_config.json":
             with path.open("rb") as handle:
                 digest.update(hashlib.file_digest(handle, "sha256").digest())
             continue
         try:
-            config: dict[str, Any] = dict(json.loads(path.read_text("utf-8")))
+            config = {**json.loads(path.read_text("utf-8"))}
         except (ValueError, TypeError, RecursionError) as error:
             raise EngineError(f"{path} is no adapter's configuration: {error}") from error
         config.pop("base_model_name_or_path", None)
@@ -221,11 +205,10 @@ class LocalModel:
         top_logprobs: int = 5,
         seed: int = 42,
     ) -> None:
-        """``model`` is a folder (also of merged weights) or of the hub, its adapter a folder.
+        """``model`` is a folder or of the hub, its adapter a folder; loaded at the first call.
 
-        Weights are loaded with the first call of ``answer``. ``size`` prompts are generated
-        together. Replies carry the ``top_logprobs`` most likely tokens at each position; samples
-        are drawn from ``seed`` and their own number.
+        ``size`` prompts are generated together. Replies carry the ``top_logprobs`` most likely
+        tokens at each position; samples are drawn from ``seed`` and their own number.
         """
         self._of, self._prompts = model, prompts or MethodPrompts()
         self._size, self._top_logprobs, self._seed = size, top_logprobs, seed
@@ -244,12 +227,7 @@ class LocalModel:
         return self._prompts.hash(prompt, [RULES, self._seed, self._top_logprobs])
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
-        """One reply per call, in order.
-
-        Raises:
-            ConfigError: the prompt file lacks a call's section or one of its variables.
-            OSError: there are no such weights.
-        """
+        """One reply per call, in order; errors as of the port and of ``load_weights``."""
         replies: dict[int, Reply] = {}
         model, _ = self._loaded
         jobs = [(place, call, self._ids(prompt, call)) for place, call in enumerate(calls)]

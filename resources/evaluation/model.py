@@ -15,12 +15,7 @@ without a revision has the addresses of its endpoint in its place.
 
 Opening a system loads no weights, starts no server and makes no call, except that the hub is asked
 for the commit of a model to be loaded that is not locked yet; neither does a run whose claims are
-all stored. A calibration in the data folder is applied where it fits model and prompt; one that
-does not fit is an error.
-
-DecomposeRL at inference writes one trace per claim, greedily (paper, section 3.1), and no judge is
-called. The verdict is the trace's; faults of the grammar are counted in a note and change nothing.
-Also which claims of the data folder training has used: the leak check, and the unused dev split.
+all stored. Also which claims training has used: the leak check, and the unused dev split.
 """
 
 import json
@@ -53,13 +48,7 @@ from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
 from decomposerl.prompts.policy import NAME as POLICY
-from decomposerl.prompts.template import (
-    THREE_WAY,
-    PromptFile,
-    PromptSettings,
-    VerdictRule,
-    labels_of,
-)
+from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
@@ -68,6 +57,7 @@ from resources.chat.connection import key_of
 from resources.chat.endpoint import EndpointConfig, open_chat
 from resources.evaluation.generation import METHODS, ContextGuard, OpenedSystem, opened_method
 from resources.evaluation.local_model import LocalModel, context_of, weights_digest, weights_name
+from resources.evaluation.results_folder import read_required
 from resources.evaluation.rule_chat import RuleChat
 from resources.evaluation.runner import (
     ChatCaller,
@@ -77,7 +67,7 @@ from resources.evaluation.runner import (
     scored,
 )
 from resources.hub.adapters import adapter_folder
-from resources.hub.locks import MAIN, ModelLocks, models_lock
+from resources.hub.locks import ModelLocks, models_lock
 from resources.store.integrity import read_parquet, verified
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
@@ -89,32 +79,22 @@ from resources.verifier.hosted import entry_verifier
 from resources.verifier.local import ClassifierVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import SharedServer
-from resources.vllm.server import (
-    ServedAdapter,
-    ServerFields,
-    refuse_short_context,
-    serve_adapter,
-)
+from resources.vllm.server import ServedAdapter, ServerFields, refuse_short_context, serve_adapter
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
 TRACE_REVISION = 1
-"""Part of a policy's prompt hash. Raise it with any change of ``trace_procedure``, of the evidence
-view or of the grammar that may change a verdict, a trace or a call: stored answers are then not
-reused."""
+"""Part of a policy's prompt hash. Raise it with any change of ``trace_procedure``, evidence view or
+grammar that may change a verdict, a trace or a call: stored answers are then not reused."""
 SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")
-_ROOMS = {"single_call": 3_072, "faithful": 2_048}
-"""Tokens of a baseline's longest reply, by its protocol."""
-_LATER = {"single_call": 0, "faithful": 2_048}  # tokens that later calls add to a prompt
+_ROOMS = {"single_call": (3_072, 0), "faithful": (2_048, 2_048)}
+"""Tokens of a baseline's longest reply, and those that its later calls add, by its protocol."""
 _TRACE_TOKENS = 4_500
-_PLACES = {
-    "open": ("open_models", "DECOMPOSERL_EVALUATION__BASE_URL"),
-    "policy": ("open_models", "DECOMPOSERL_EVALUATION__BASE_URL"),
-    "openai": ("openai", ""),
-    "endpoint": ("endpoint", "DECOMPOSERL_ENDPOINT__BASE_URL"),
-}
+_OPEN = ("open_models", "DECOMPOSERL_EVALUATION__BASE_URL")
+_OWN = ("endpoint", "DECOMPOSERL_ENDPOINT__BASE_URL")
+_PLACES = {"open": _OPEN, "policy": _OPEN, "openai": ("openai", ""), "endpoint": _OWN}
 """The endpoint of a port of systems, and the variable that sets its address."""
 
 
@@ -169,13 +149,13 @@ class EvaluationModelResource(StoredResource):
         verdict are prompted for it; a policy keeps its recipe's rule, an entry its own.
 
         Raises:
-            ConfigError: the profile has no engine for it, its policy was not trained, or a folder
-                of its entry is missing.
+            ConfigError: the profile has no engine for it, or a policy or folder is missing.
             EngineMissing: its adapter is on the hub, and not on this machine.
         """
-        if why := unavailable(self, verifier.engine, system):
-            raise ConfigError(why)
         port, locks = system.model.port, ModelLocks(models_lock(data.path))
+        if port == "verifier" and system.model.requested != verifier.engine:
+            wanted = f"the verifier {system.model.requested}; this profile has {verifier.engine}"
+            raise ConfigError(f"system '{system.key}' needs {wanted}")
         entry = self._entry(system, data, locks, three_way=three_way)
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         words, labels = entry.prompts or self.prompts_dir, labels_of(entry.verdict_rule)
@@ -188,51 +168,21 @@ class EvaluationModelResource(StoredResource):
             file = load_policy_prompt(entry.model, words, wording)
             prompts = MethodPrompts(given={POLICY: file})
         caller = self._caller(system, entry, prompts, locks, verifier)
+        opened = OpenedSystem(system, scored, entry.method, caller, data.path, guard, entry.seed)
         if entry.method == TRACE:
-            return self._trace(system, entry, caller, file, data.path)
+            return _as_policy(opened, entry, replace(guard, file=file, model=entry))
         if entry.method == VERIFIER:
-            cut, seed = partial(scored, threshold=entry.threshold), entry.seed
-            return OpenedSystem(system, cut, VERIFIER, caller, data.path, guard, seed, False)
-        room = (entry.max_tokens or _ROOMS[system.protocol]) + _LATER[system.protocol]
-        guard = self._guard(entry, prompts.file(METHODS[system.method].prompt), room)
+            opened.procedure = partial(scored, threshold=entry.threshold)
+            opened.decomposes = False
+            return opened
+        reply, later = _ROOMS[system.protocol]
+        file, room = prompts.file(METHODS[system.method].prompt), entry.max_tokens or reply
+        guard = replace(guard, file=file, model=entry, room=room + later)
         opened = opened_method(system, caller, data.path, guard, entry.seed, labels)
         if own := {name: value for name, value in entry.overrides.items() if value is not None}:
             opened.procedure = _resampled(opened.procedure, entry)
             opened.settings = json.dumps(own, sort_keys=True)
         return opened
-
-    def _trace(
-        self,
-        system: System,
-        entry: SystemEntry,
-        caller: MethodCaller,
-        file: PromptFile,
-        folder: Path,
-    ) -> OpenedSystem:
-        """A policy, or an entry that answers as one; no adapter is needed."""
-        view, most, warm = None, _TRACE_TOKENS, 1.0
-        if entry.recipe:
-            recipe = experiment(entry.recipe)
-            view, warm = recipe.evidence_view, recipe.sampling.temperature
-            most = recipe.sampling.max_completion_tokens
-        most = entry.max_tokens or most
-        # Earlier versions drew samples; their settings stay in the key of stored predictions.
-        seen = None if view is None else asdict(view)
-        decoding = {"view": seen, "max_tokens": most, "samples": 0, "temperature": warm}
-        # A policy's own name says which weights answer; its engine's name is of the recipe's step.
-        decides = entry.overrides if system.entry is not None else weights_name(entry)
-        procedure = _resampled(trace_procedure(view, most), entry)
-        return OpenedSystem(
-            system,
-            offering(labels_of(entry.verdict_rule), procedure),
-            POLICY,
-            caller,
-            folder,
-            self._guard(entry, file, most, view),
-            entry.seed,
-            settings=json.dumps([decoding, decides], sort_keys=True),
-            revision=TRACE_REVISION,
-        )
 
     def _entry(
         self, system: System, data: DataFolder, locks: ModelLocks, *, three_way: bool
@@ -265,30 +215,31 @@ class EvaluationModelResource(StoredResource):
         return entry.model_copy(update=changes | {"device": entry.device or self.device})
 
     def _of_profile(self, system: System, data: DataFolder, rule: VerdictRule) -> SystemEntry:
-        """The entry of a system of the catalogue; the values of its place are the profile's.
-
-        The commit of a policy's base is the one it was trained on; at an endpoint it is what the
-        settings say.
-        """
-        port = system.model.port
-        place: Endpoint = getattr(self, _PLACES[port][0]) if port in _PLACES else Endpoint()
+        """The entry of a system of the catalogue; the values of its place are the profile's."""
+        port, named = system.model.port, system.model.requested
+        field, variable = _PLACES.get(port, ("", ""))
+        place: Endpoint = getattr(self, field) if field else Endpoint()
+        if port == "policy" and self.policies == "in_process":
+            place = Endpoint(runs="in_process", revision=place.revision)
+        if field and not (place.base_url or place.runs or place.model):
+            hint = f": set {variable}" if variable else ""
+            named = named or "your own model"
+            raise ConfigError(f"no endpoint serves '{named}', and none is to be started{hint}")
+        key_of(place)  # an error before anything is asked
         fields: dict[str, object] = {
             "name": system.key,
             "method": system.method,
             "protocol": system.protocol,
-            "model": place.model or system.model.requested,
+            "model": place.model or named,
             "verdict_rule": rule,
             "demonstrations": None if self.demonstrations < 0 else self.demonstrations,
         }
         if port == "policy":
-            recipe, run = (
-                experiment(system.model.key),
-                RunFolder(data.path / "policy" / system.model.key),
-            )
-            if self.policies == "in_process":
-                place = Endpoint(runs="in_process", revision=place.revision)
-            trained = "" if place.place == "endpoint" else recorded_in_config(run, "revision")
+            recipe = experiment(system.model.key)
             adapter, step = final_adapter(data, recipe.name)
+            run = RunFolder(data.path / "policy" / recipe.name)
+            # The commit that it was trained on; at an endpoint it is what the settings say.
+            trained = "" if place.place == "endpoint" else recorded_in_config(run, "revision")
             fields = {
                 "name": f"{recipe.name}-{step}",
                 "method": TRACE,
@@ -328,32 +279,14 @@ class EvaluationModelResource(StoredResource):
         continues = entry.runs in {"vllm", "server"}
         return ChatCaller(client(), entry, prompts, continues=continues, **shared)
 
-    def _guard(
-        self, entry: SystemEntry, file: PromptFile, room: int, view: EvidenceView | None = None
-    ) -> ContextGuard:
-        """The rule for claims beyond the context of the entry, or of its model."""
-        if not (context := context_of(entry)):
-            return ContextGuard(self.beyond_context)
-        room += 0 if entry.place == "in_process" else entry.thought_tokens
-        tokens = (entry.model, entry.revision or MAIN)
-        return ContextGuard(self.beyond_context, context, file, room, tokens, view)
-
     def _client(
-        self,
-        system: System,
-        entry: SystemEntry,
-        *,
-        needed_context: int = 0,
-        needs_logprobs: bool = False,
+        self, system: System, entry: SystemEntry, needed_context: int = 0, **options: bool
     ) -> "ChatClient":
         """The client of an entry's model, or of its adapter served on it.
 
         It opens no connection before its first request. An endpoint that reads fewer tokens than
-        ``needed_context`` (by default those that are known of the model) is refused, with
-        ``needs_logprobs`` also one without log probabilities.
-
-        Raises:
-            ConfigError: it has no endpoint, and there is no command to start a server.
+        ``needed_context`` (by default those that are known of the model) is refused. ``options``
+        are of ``ChatClient``. ``ConfigError``: it has no endpoint, and no command starts a server.
         """
         adapter, base = None, Path(entry.model)
         recorded = entry.revision if system.entry is None else entry.identity
@@ -397,45 +330,40 @@ class EvaluationModelResource(StoredResource):
             find_access=find_access,
             find_revision=lambda: recorded,
             sent_as=adapter.name if adapter else "",
-            needs_logprobs=needs_logprobs,
+            **{"needs_logprobs": False, **options},
         )
 
 
-def unavailable(model: EvaluationModelResource, verifier: str, system: System) -> str:
-    """Why a system cannot run; empty where it may, also if its policy was not trained yet.
-
-    ``verifier`` is the engine of the profile's verifier. What an entry names is seen at its run.
-    """
-    port, requested = system.model.port, system.model.requested
-    if port == "verifier" and requested != verifier:
-        return f"system '{system.key}' needs the verifier {requested}; this profile has {verifier}"
-    if port not in _PLACES or (port == "policy" and model.policies == "in_process"):
-        return ""
-    field, variable = _PLACES[port]
-    place: EndpointConfig = getattr(model, field)
-    named = place.model or requested or "your own model"
-    if not (place.base_url or place.runs or place.model):
-        hint = f": set {variable}" if variable else ""
-        return f"no endpoint serves '{named}', and none is to be started{hint}"
-    if place.place == "server" and not model.server.vllm:
-        return f"no command starts a server of '{named}'"
-    try:
-        key_of(place)
-    except ConfigError as error:
-        return str(error)
-    return ""
+def _as_policy(opened: OpenedSystem, entry: SystemEntry, guard: ContextGuard) -> OpenedSystem:
+    """With the procedure of a policy, also of an entry that answers as one without adapter."""
+    view, most, warm = None, _TRACE_TOKENS, 1.0
+    if entry.recipe:
+        recipe = experiment(entry.recipe)
+        view, warm = recipe.evidence_view, recipe.sampling.temperature
+        most = recipe.sampling.max_completion_tokens
+    most = entry.max_tokens or most
+    # Earlier versions drew samples; their settings stay in the key of stored predictions.
+    seen = None if view is None else asdict(view)
+    decoding = {"view": seen, "max_tokens": most, "samples": 0, "temperature": warm}
+    # A policy's own name says which weights answer; its engine's name is of the recipe's step.
+    decides = entry.overrides if opened.system.entry is not None else weights_name(entry)
+    procedure = _resampled(trace_procedure(view, most), entry)
+    return replace(
+        opened,
+        procedure=offering(labels_of(entry.verdict_rule), procedure),
+        prompt=POLICY,
+        guard=replace(guard, room=most, view=view),
+        settings=json.dumps([decoding, decides], sort_keys=True),
+        revision=TRACE_REVISION,
+    )
 
 
 def _resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
-    """The procedure with the entry's temperature and token limit in its calls.
-
-    Further samples of a call (ChenEtAl's) keep their own temperature.
-    """
+    """The procedure with the entry's temperature and token limit in its calls."""
 
     def changed(call: ModelCall) -> ModelCall:
-        warm = entry.temperature
-        if warm is None or call.sample:
-            warm = call.temperature
+        # Further samples of a call keep their own temperature.
+        warm = call.temperature if call.sample or entry.temperature is None else entry.temperature
         return replace(call, temperature=warm, max_tokens=entry.max_tokens or call.max_tokens)
 
     return lambda given: through(procedure(given), lambda calls: tuple(map(changed, calls)))
@@ -446,9 +374,7 @@ def final_adapter(data: DataFolder, recipe: str) -> tuple[Path, int]:
 
     So no score is used to choose, and none is biased by the choice (the paper does not say). A
     checkpoint is evaluated by an entry of ``systems.toml`` that names it as its adapter.
-
-    Raises:
-        ConfigError: the policy was not trained yet.
+    ``ConfigError``: the policy was not trained yet.
     """
     run = RunFolder(data.path / "policy" / recipe)
     if not run.outcome.is_file():
@@ -506,21 +432,12 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple
 
     They are in no training set. For a policy, also as the adapter of an entry, they are neither
     among the claims that its run copied nor among the held-out claims that its checkpoint may have
-    been chosen by. With the name of the split, as of ``dev_split``.
-
-    Raises:
-        EvaluationError: the pool was not materialized, or every claim of it is used.
+    been chosen by. With the name of the split, as of ``dev_split``. ``ConfigError``: the pool was
+    not materialized; ``EvaluationError``: every claim of it is used.
     """
-    if not data.exists(SILVER):
-        raise EvaluationError(
-            f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
-            f"Make it first: decomposerl run {SILVER} --upstream"
-        )
+    silver = read_required(data, SILVER)
     files = [*(data.file(name) for name in _TRAINING), *_claims_of_run(data, system)]
-    used: list[pl.Series] = [
-        read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()
-    ]
-    silver = data.read(SILVER)
+    used = [read_parquet(file, ["claim_id"])["claim_id"] for file in files if file.is_file()]
     claims, name = dev_split(silver, used, count, seed)
     if claims.is_empty():
         raise EvaluationError(
@@ -532,15 +449,12 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> tuple
 
 def _claims_of_run(data: DataFolder, system: System) -> list[Path]:
     """Claims that the run of a policy, or of an entry's adapter, trained and was evaluated on."""
-    adapter = Path(system.entry.adapter if system.entry else "").resolve()
-    folders = {
-        recipe.name: (data.path / "policy" / recipe.name).resolve() for recipe in EXPERIMENTS
-    }
-    run = next((name for name, folder in folders.items() if folder in adapter.parents), "")
-    if system.model.port == "policy":
-        run = system.model.key
-    if not run:
-        return []
+    run, entry, policies = system.model.key, system.entry, (data.path / "policy").resolve()
+    if system.model.port != "policy":
+        parents = Path(entry.adapter if entry else "").resolve().parents
+        runs = (recipe.name for recipe in EXPERIMENTS if policies / recipe.name in parents)
+        if not (run := next(runs, "")):
+            return []
     copies = inputs_of(data, experiment(run))
     if copies is None:  # runs of earlier versions recorded their held-out claims only
         return [notes_folder(data, run) / "held_out.parquet"]

@@ -21,7 +21,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -36,7 +36,6 @@ from decomposerl.baselines.method import (
     ClaimInput,
     ModelCall,
     ModelReply,
-    Operation,
     Procedure,
     Steps,
     Verification,
@@ -68,8 +67,6 @@ from resources.verifier.hosted import HostedVerifier, VerifierAnswer
 TOO_LONG = "too_long"
 """How the failure of a call begins that does not fit the model's context."""
 _LENGTH = re.compile(r"maximum context length|context_length_exceeded")  # vLLM's, OpenAI's
-VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
-"""Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
@@ -268,12 +265,8 @@ class ChatCaller:
         self._seed, self._top_logprobs = seed, 0 if model.style == "openai" else top_logprobs
         self._continues = continues if model.continues is None else model.continues
         self._thinking = None if model.style == "none" else model.thinks
+        self.engine = chat.engine + (" continued" if self._continues else "")
         self._answered, self._lock = 0, threading.Lock()
-
-    @property
-    def engine(self) -> str:
-        """The client and its model, and whether transcripts are the assistant's turn."""
-        return self._chat.engine + (" continued" if self._continues else "")
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the prompt file and all that decides the answers, besides the model and the call."""
@@ -296,7 +289,15 @@ class ChatCaller:
         """
         requests = [self._request(prompt, call) for call in calls]
         outcomes: list[ChatReply[None] | ChatFailure] = self._chat.complete(requests)
-        self._refuse(outcomes)
+        with self._lock:
+            self._answered += sum(isinstance(one, ChatReply) for one in outcomes)
+        for one in outcomes:
+            if not isinstance(one, ChatFailure):
+                continue
+            if one.reason == "budget":
+                raise EngineError(f"{self.engine}: stopped at the {one.detail}. {_KEPT}")
+            if one.lasting and (one.reason == "circuit_open" or not self._answered):
+                raise EngineError(f"{self.engine}: {one.reason}: {one.detail}. {_KEPT}")
         return [self._reply(call, one) for call, one in zip(calls, outcomes, strict=True)]
 
     def _request(self, prompt: str, call: ModelCall) -> ChatRequest:
@@ -308,7 +309,7 @@ class ChatCaller:
             continuation = self._prompts.file(CONTINUATION)
             whole = continuation.filled("prompt", prompt=text, transcript=transcript)
             messages = (Message("user", whole),)
-        may_conclude = call.concludes or call.operation in VERDICT_OPERATIONS
+        may_conclude = call.concludes or call.operation in {"verify", "procedure"}
         sampling = Sampling(
             temperature=call.temperature,
             # Samples of one call, and its repetition, differ in the seed.
@@ -328,19 +329,6 @@ class ChatCaller:
             return Reply(ModelReply("", failure=_failure(outcome.reason, outcome.detail)))
         answer = ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens)
         return _reply(answer, outcome, self._model.price)
-
-    def _refuse(self, outcomes: Sequence[ChatReply[None] | ChatFailure]) -> None:
-        """Raise where no further claim could be answered."""
-        with self._lock:
-            self._answered += sum(isinstance(one, ChatReply) for one in outcomes)
-            answered = self._answered
-        for one in outcomes:
-            if not isinstance(one, ChatFailure):
-                continue
-            if one.reason == "budget":
-                raise EngineError(f"{self.engine}: stopped at the {one.detail}. {_KEPT}")
-            if one.lasting and (one.reason == "circuit_open" or not answered):
-                raise EngineError(f"{self.engine}: {one.reason}: {one.detail}. {_KEPT}")
 
 
 def _after(transcript: str, text: str) -> str:
@@ -381,12 +369,12 @@ class PredictionStore:
         digests: Mapping[str, str] | None = None,
     ) -> None:
         """``digests``: what the system reads about a claim, by claim id."""
-        name, known = f"{engine} {system} {prompt_hash}", digests or {}
-        self._store = ResultStore(folder / slug(name), name)
+        name, self._digests = f"{engine} {system} {prompt_hash}", digests or {}
+        self._store, self._about = ResultStore(folder / slug(name), name), (system, prompt_hash)
         self.compact = self._store.compact
-        self._key: Callable[[str], str] = lambda claim: key_of(
-            claim, known.get(claim, ""), system, prompt_hash
-        )
+
+    def _key(self, claim_id: str) -> str:
+        return key_of(claim_id, self._digests.get(claim_id, ""), *self._about)
 
     def read(self, claim_ids: Iterable[str]) -> dict[str, Prediction]:
         """The stored predictions of these claims, by claim id."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,21 @@ _SHOWN = 3
 
 
 def adapter_folder(entry: SystemEntry) -> Path:
-    """The folder of an entry's adapter on this machine.
+    """The folder of an entry's adapter on this machine; ``ConfigError`` where there is no such one.
 
-    Raises:
-        ConfigError: the folder holds no adapter, or the name is none of the hub.
-        EngineMissing: the hub's adapter is not on this machine.
+    ``EngineMissing``: the hub's adapter was not downloaded.
     """
     own, name = is_path(entry.adapter), f"[{entry.name}] adapter: "
     try:
         folder = Path(entry.adapter) if own else cached_model(entry.adapter, entry.adapter_revision)
     except ValueError as error:
         raise ConfigError(f"{name}no name of the hub: {entry.adapter}") from error
-    if folder is not None and (folder / ADAPTER_FILE).is_file():
-        return folder.resolve()
-    if own:
+    if folder is None:
+        get = f"hf download {entry.adapter} --revision {entry.adapter_revision}"
+        raise EngineMissing(f"{name}{entry.adapter} is not on this machine: {get}")
+    if not (folder / ADAPTER_FILE).is_file():
         raise ConfigError(f"{name}{folder} holds no {ADAPTER_FILE}")
-    raise EngineMissing(
-        f"{name}{entry.adapter} is not on this machine: hf download {entry.adapter} --revision "
-        f"{entry.adapter_revision}"
-    )
+    return folder.resolve()
 
 
 def adapter_problem(model: Any, folder: Path, *, trained: bool = True) -> str:  # noqa: ANN401 - peft's
@@ -64,11 +61,9 @@ def first_tensors(folder: Path) -> str:
     """``: `` and the names of an adapter's first tensors; empty where its file is not readable."""
     from safetensors import SafetensorError, safe_open
 
-    try:
-        with safe_open(folder / ADAPTER_FILE, "numpy") as file:
-            return f": {_first(list(file.keys()))}"
-    except (OSError, SafetensorError):
-        return ""
+    with suppress(OSError, SafetensorError), safe_open(folder / ADAPTER_FILE, "numpy") as file:
+        return f": {_first(list(file.keys()))}"
+    return ""
 
 
 def zero_product(stored: Mapping[str, Any]) -> str:

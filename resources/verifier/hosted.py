@@ -7,7 +7,7 @@ its leaderboard take it; ``normalised`` is its share of support and denial. Both
 stored replies. A reply that says neither is a failure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Literal
@@ -41,7 +41,6 @@ MINICHECK_RULES, OWN_RULES = 2, 1
 """Increase one when this file or its neighbours change any probability of such a verifier."""
 Score = Literal["raw", "normalised"]
 _UNREAD = {"unparsable", "truncated", "empty"}
-_KEPT = "What was answered is kept; run again for the rest"
 _CONTEXT, _MARGIN = 32_768, 1_024  # tokens of an entry by default, and kept for claim and prompt
 _WRITTEN = 1_024  # tokens of a reply whose text is read
 
@@ -67,7 +66,7 @@ class HostedVerifier(ChatEngine[Pair]):
 
     _port = "verifier"
 
-    def __init__(  # noqa: PLR0913 - each is a setting of the stage or of an entry
+    def __init__(
         self,
         chat: Chat,
         form: FormSource = own_form,
@@ -78,18 +77,16 @@ class HostedVerifier(ChatEngine[Pair]):
         score: Score = "raw",
         thinking: bool | None = None,
         batch_size: int = 512,
-        settings: Mapping[str, int] | None = None,
     ) -> None:
         """``form`` is asked at the first use for how the verifier is asked and read.
 
         ``budget`` is in units of ``tokens``, the model's own tokenizer. Without one, UTF-8 bytes
         are counted: never fewer than the tokens, so nothing is too long, and long evidence is cut
-        into smaller chunks than necessary. ``settings`` are recorded in ``details``.
+        into smaller chunks than necessary.
         """
         super().__init__(chat, batch_size)
         self._form, self._tokens, self._thinking = cache(form), tokens, thinking
         self._split, self._budget, self._score = claim_split, budget, score
-        self._recorded = settings or {}
 
     @property
     def engine(self) -> str:
@@ -107,16 +104,11 @@ class HostedVerifier(ChatEngine[Pair]):
             f"{cut} think={self._thinking} r{OWN_RULES}"
         )
 
-    def details(self) -> Mapping[str, int | float | str]:
-        """The client's counters, and settings of the server."""
-        return {**super().details(), **self._recorded}
-
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """The score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
 
         Raises:
-            EngineError: a pair got no answer (any question might have changed it), or as
-                ``answers``.
+            EngineError: a pair got no answer (any question might decide), or as ``answers``.
         """
         scores = np.array([one.probability for one in self.answers(pairs)], np.float64)
         missing = int(np.isnan(scores).sum())
@@ -125,11 +117,10 @@ class HostedVerifier(ChatEngine[Pair]):
                 f"{name} {times}: {self.examples[name]}"
                 for name, times in sorted(self.failures.items())
             )
-            text = (
+            raise EngineError(
                 f"verifier '{self.engine}': {missing} of {len(scores)} pairs got no answer (failed "
-                f"questions: {reasons}). {_KEPT}"
+                f"questions: {reasons}). What was answered is kept; run again for the rest"
             )
-            raise EngineError(text)
         return scores
 
     def answers(self, pairs: Sequence[Pair]) -> list[VerifierAnswer]:

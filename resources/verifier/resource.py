@@ -74,9 +74,7 @@ class VerifierResource(ServerFields, MappedResource):
         default=32_768, ge=0, description="tokens a started server reads; 0: the model's own limit"
     )
     prefix_caching: bool = Field(
-        default=True,
-        description="of a started server; of a running one say what it has: it moves scores a "
-        "little, and is recorded with the stage",
+        default=True, description="of a started server: it moves scores a little"
     )
     vllm_arguments: list[str] = Field(
         default=["--trust-remote-code", "--dtype", "bfloat16"],
@@ -135,7 +133,6 @@ class VerifierResource(ServerFields, MappedResource):
             tokens=ChunkTokens(self.tokenizer, model.model, model.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
-            settings={"prefix caching": int(self.prefix_caching)},
         )
 
     def server(self, revision: str | None = None) -> ServerCommand:

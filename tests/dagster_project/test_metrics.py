@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from environment import lacking
 from metrics_parts import ONES, metrics, sample, scores_of, write
 from tables import cases_beside
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> tuple[Path, Path]:
-    said, gold = sample()
-    return write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
 
 
 @pytest.mark.parametrize(
@@ -40,49 +33,6 @@ def test_every_format_gives_the_same_figures(tmp_path: Path, ending: str):
         "auroc": reference.roc_auc_score(labels, scores),
     }
     assert expected == pytest.approx({name: found[name] / 100 for name in expected}, abs=1e-12)
-
-
-def test_parts_are_scored_apart_and_their_mean_is_uniform(pair: tuple[Path, Path]):
-    """Balanced accuracy per subset, then the unweighted mean, as LLM-AggreFact is reported."""
-    said, gold = sample()
-    words = (*pair, "--score", "probability", "--group", "dataset", *ONES)
-    by_id = {row["id"]: row["probability"] for row in said}
-    means = []
-    for part in ("first", "second"):
-        rows = [row for row in gold if row["dataset"] == part]
-        verdicts = [int(by_id[row["id"]] > 0.5) for row in rows]
-        means.append(reference.balanced_accuracy_score([row["label"] for row in rows], verdicts))
-        assert scores_of(*words, group=part)["balanced_accuracy"] == pytest.approx(100 * means[-1])
-    mean = scores_of(*words, group="mean of groups")["balanced_accuracy"]
-    assert mean == pytest.approx(100 * np.mean(means))
-    text = metrics(*words).stdout
-    assert [] == lacking(text, "mean of groups", "60 claims: ")
-
-
-@pytest.mark.parametrize("by", ["f1", "balanced_accuracy"])
-@pytest.mark.parametrize("inclusive", [False, True])
-def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: bool):
-    """The best of every hundredth on the dev files by trying all, the lowest of equals."""
-    said, gold = sample(80)
-    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.csv", gold)
-    test = write(tmp_path / "test.csv", said[40:])
-    labels = [next(row["label"] for row in gold if row["id"] == number) for number in range(80)]
-    metric = {"f1": reference.f1_score, "balanced_accuracy": reference.balanced_accuracy_score}[by]
-    scores = np.array([row["probability"] for row in said])
-
-    def verdicts(value: float) -> list[int]:
-        return ((scores >= value) if inclusive else (scores > value)).astype(int).tolist()
-
-    tried = np.arange(0, 1, 0.01)
-    best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
-    options = f"--score probability --missing skip --threshold {'>=' * inclusive}{by}:hundredths"
-    words = (*options.split(), "--dev", *dev, *ONES)
-    found = scores_of(test, dev[1], *words)
-    expected = reference.f1_score(labels[40:], verdicts(best)[40:])
-    assert found["f1_supported"] == pytest.approx(100 * expected)
-    sign = ">=" if inclusive else ">"
-    said = f"a score {sign} {float(best)!r}, chosen on 40 others"
-    assert said in metrics(test, dev[1], *words).stderr
 
 
 def test_shared_documents_widen_the_interval(tmp_path: Path):

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.entries import SystemEntry, parse_systems_toml
 from decomposerl.evaluation.systems import System, system_named, systems
 from tables import cases_beside
 
-PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 HOME = Path("/home/me")
 AT = 'base_url = "http://127.0.0.1:8/v1"\n'
 CHAT = f'[mine]\nmethod = "simple"\nmodel = "m"\n{AT}'
@@ -24,7 +23,7 @@ CANARY = "sk-5812-canary"
 
 
 def parsed(text: str) -> tuple[SystemEntry, ...]:
-    return parse_systems_toml(text, "my.toml", HOME, PROTOCOLS, ["tiny"])
+    return parse_systems_toml(text, "my.toml", HOME, ["tiny"])
 
 
 def merged(text: str) -> tuple[System, ...]:
@@ -84,7 +83,7 @@ def test_a_file_may_be_empty_and_a_key_a_variable_of_this_program():
     """Comments and a byte-order mark are nothing; a key is one that is read."""
     assert () == parsed("") == parsed("# nothing\n") == parsed("\ufeff# nothing\n")
     text, known = CHAT + 'key = "DECOMPOSERL_JUDGE_KEY"\n', ["DECOMPOSERL_JUDGE_KEY"]
-    (one,) = parse_systems_toml(text, "my.toml", HOME, PROTOCOLS, [], known)
+    (one,) = parse_systems_toml(text, "my.toml", HOME, [], known)
     assert "DECOMPOSERL_JUDGE_KEY" == one.key
 
 
@@ -128,7 +127,7 @@ def test_a_digest_is_that_of_the_file():
     """The folder may move with it; with a revision, so may the endpoint."""
     text = TRACE + 'adapter = "./a"\n'
     (here,) = parsed(text)
-    (there,) = parse_systems_toml(text, "my.toml", Path("/elsewhere"), PROTOCOLS, ["tiny"])
+    (there,) = parse_systems_toml(text, "my.toml", Path("/elsewhere"), ["tiny"])
     assert here.model != there.model
     assert here.digest == there.digest
     pinned = CHAT + 'revision = "v1"\n'

@@ -125,7 +125,7 @@ def test_entries_are_further_systems_but_for_the_published_weights():
     entries = []
     for name, model in (("simple-own", "qwen2.5-7b"), ("weights", card["model"])):
         text = f'[{name}]\nmethod = "simple"\nmodel = "{model}"\nbase_url = "http://127.0.0.1:8/v1"'
-        entries += parse_systems_toml(text, "my.toml", ROOT, {"simple": ["faithful"]}, [])
+        entries += parse_systems_toml(text, "my.toml", ROOT)
     every = (*SYSTEMS, *systems([], [], entries))
     rows = scores([score(name, "fever", 70.0) for name in ("simple-own", "weights")])
     shown = leaderboard(rows, every, [], {}).drop_nulls("score")

@@ -4,7 +4,6 @@ import math
 import warnings
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from scipy import stats
 from sklearn import metrics as reference
 from sklearn.calibration import calibration_curve
 
-from decomposerl.evaluation.external import CLAIMS, score_claims
 from decomposerl.evaluation.intervals import (
     LEAST_UNITS,
     auroc,
@@ -25,40 +23,48 @@ from decomposerl.evaluation.intervals import (
 )
 from decomposerl.evaluation.metrics import (
     BINS,
+    NAMES,
     NONE,
     Codes,
+    Unread,
     balanced_accuracy,
     bin_numbers,
     brier,
     calibration_error,
     codes_of,
 )
-from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
-verdict_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=60)
+verdict_rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=60)
 chance = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)
 scored = st.lists(st.tuples(chance, st.booleans()), min_size=1, max_size=80)
 
 
+UNREAD: tuple[Unread, ...] = ("opposite", "class")
+
+
 @LAW
-@given(st.sampled_from((2, 3)), verdict_rows)
-def test_metrics_of_verdicts_equal_the_reference(classes: int, rows: list[tuple[int, int]]):
-    """Two-way and three-way; a missing verdict is a class that no label has: always wrong."""
+@given(st.sampled_from((2, 3, 4)), st.sampled_from(UNREAD), verdict_rows)
+def test_metrics_of_verdicts_equal_the_reference(
+    classes: int, unread: Unread, rows: list[tuple[int, int]]
+):
+    """A missing verdict is a class that no label has, or two-way the other label: wrong."""
     labels, verdicts = np.minimum(np.array(rows), (classes - 1, classes)).T
-    estimates = verdict_estimates(labels, verdicts, np.arange(len(labels)), classes, "class")
+    places, names = np.arange(len(labels)), [*NAMES, "3"][:classes]
+    estimates = verdict_estimates(labels, verdicts, places, names, unread)
     found = {name: estimate.value for name, estimate in estimates.items()}
     every = {"labels": list(range(classes)), "average": None}
     lenient = np.where(verdicts == classes, 1, verdicts)
+    other = (verdicts == classes) & (classes == 2 and unread == "opposite")
+    said = np.where(other, 1 - labels, verdicts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reference warns of a class without labels
         kinds = {
-            "recall": reference.recall_score(labels, verdicts, **every, zero_division=np.nan),
-            "precision": reference.precision_score(labels, verdicts, **every, zero_division=0.0),
-            "f1": reference.f1_score(labels, verdicts, **every, zero_division=np.nan),
+            "recall": reference.recall_score(labels, said, **every, zero_division=np.nan),
+            "precision": reference.precision_score(labels, said, **every, zero_division=0.0),
+            "f1": reference.f1_score(labels, said, **every, zero_division=np.nan),
         }
         as_refuted = reference.recall_score(labels, lenient, **every, zero_division=np.nan)
-    names = ("supported", "refuted", "not_enough_info")[:classes]
     expected = {
         "balanced_accuracy": kinds["recall"].mean(),
         "balanced_accuracy_as_refuted": as_refuted.mean(),
@@ -228,17 +234,11 @@ def test_a_ratio_has_the_jackknife_of_scipy(rows: list[tuple[int, int]]):
         return
     expected = stats.t.interval(0.95, len(rows) - 1, value, error)
     assert expected == pytest.approx((low, high))
+    twice = ratio(np.repeat(amounts, 2), np.repeat(of, 2), np.repeat(places, 2))
+    assert twice[:3] == pytest.approx((value, low, high))  # claims of a document count once
     if amounts.std():
         plain = stats.t.interval(0.95, len(rows) - 1, amounts.mean(), stats.sem(amounts))
         assert plain == pytest.approx(ratio(amounts, np.ones(len(rows)), places)[1:3])
-
-
-def test_documents_count_once_in_a_ratio():
-    """Ten copies of each claim on its document are worth the claims themselves."""
-    amounts = np.random.default_rng(2).integers(0, 9, 40)
-    once = ratio(amounts, np.ones(40), np.arange(40))
-    often = ratio(np.repeat(amounts, 10), np.ones(400), np.repeat(np.arange(40), 10))
-    assert once[:3] == pytest.approx(often[:3])
 
 
 ranked = st.lists(st.tuples(chance, st.booleans(), st.integers(0, 5)), max_size=40)
@@ -275,17 +275,3 @@ def test_an_auroc_is_covered(rows: int, size: int, level: float):
         estimate = auroc(noise + lead * positive, positive, documents)
         covered += estimate.low <= level <= estimate.high
     assert 0.93 <= covered / 400 <= 0.99
-
-
-def test_four_right_of_four_have_an_interval_that_the_command_shows():
-    """Two of either label: the lower bound is what two recalls of 34 to 100 % leave."""
-    labels = np.array([0, 1, 0, 1])
-    claims = pl.DataFrame([labels, labels, [math.nan] * 4, [""] * 4, [None] * 4], CLAIMS)
-    frame = score_claims(claims)
-    row = frame.filter(metric="balanced_accuracy").row(0, named=True)
-    found = verdict_estimates(labels, labels, np.arange(4))["balanced_accuracy"][1:3]
-    wilson = 2 / (2 + stats.norm.ppf(0.975) ** 2)
-    assert (1 - (1 - wilson) / math.sqrt(2), 1) == pytest.approx(found)
-    assert (row["low"], row["high"]) == pytest.approx([100 * bound for bound in found])
-    shown = [line.split() for line in metrics_text(frame).splitlines()]
-    assert ["balanced_accuracy", "100.00", "53.50", "–", "100.00"] in shown

@@ -10,8 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.metrics import class_names, codes_of
-from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
+from decomposerl.evaluation.metrics import codes_of
 from decomposerl.evaluation.scores import score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from plain_rows import plain, table_of
@@ -262,20 +261,8 @@ def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
     """Codes and metrics of two labels are as they were; gold labels are never dropped silently."""
     assert [0, 1, 2, 2] == codes_of([*VERDICTS, None]).tolist()
     assert [0, 1, 2, 3] == codes_of([*VERDICTS, None], 3).tolist()
-    assert ["supported", "refuted"] == class_names(2)
     with pytest.raises(EvaluationError, match="2 claims have a label"):
         score_predictions(predictions(claims(6)), three_way(6))
-
-
-def test_a_limited_run_takes_as_many_of_each_label():
-    """Three labels in turn; two as before: half of either, more of one where the other is short."""
-    labelled = three_way(30)
-    assert (3, 2) == (classes_of(labelled["label"]), classes_of(labelled["label"][:2]))
-    counts = evaluation_subset(labelled, 7).claims["label"].value_counts()
-    assert {"Supported": 3, "Refuted": 2, "NotEnoughInfo": 2} == dict(counts.iter_rows())
-    few = pl.concat([labelled.filter(label="Refuted").head(1), labelled.filter(label="Supported")])
-    counts = evaluation_subset(few, 6).claims["label"].value_counts()
-    assert {"Supported": 5, "Refuted": 1} == dict(counts.iter_rows())
 
 
 def test_a_system_of_two_labels_has_recall_0_on_the_third():

@@ -1,7 +1,6 @@
 """What stands behind entries of ``systems.toml``, and what is read of claims beyond a context."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import replace
@@ -15,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
@@ -43,15 +42,15 @@ from stand_in_server import WORDS, adapter, requests_of, serving
 from strategies import LAW
 from tiny_models import tiny_roberta
 
-PROTOCOLS = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
 RECIPES, PAIR = ("tiny",), "{document}\n{claim}"
 TRACE = "<think>So.</think> <verification>Supported</verification>"
+URL, AT_MAIN = "http://127.0.0.1:9/v1", {"adapter_revision": "main"}
 ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 
 
 def own(folder: Path, text: str) -> dict[str, System]:
     """The systems of a file in ``folder``."""
-    entries = parse_systems_toml(text, "systems.toml", folder, PROTOCOLS, RECIPES)
+    entries = parse_systems_toml(text, "systems.toml", folder, RECIPES)
     every = systems(METHODS, RECIPES, entries)
     return {one.key: one for one in every}
 
@@ -139,40 +138,24 @@ def test_prompts_are_the_entrys(tmp_path: Path):
 
 
 def test_a_context_is_known_through_the_entry(tmp_path: Path):
-    """Longer evidence is read in part, and a server that reads fewer tokens is refused."""
+    """A server that reads fewer tokens is refused; with as many nothing is cut."""
     with serving(tmp_path, "--says", "Supported", "--max-model-len", "8192", model=MODEL) as url:
         text = entry("a", "simple", f"{url}/v1", context=8_192)
         every = own(tmp_path, text + entry("b", "simple", f"{url}/v1", context=9_000))
-        row = claim_row(0, evidence=f"{claim_row(0)['evidence']} " + "The sea is wide. " * 3_000)
-        (notes,) = predicted(tmp_path, every["a"], frame_of_claims(row)).predictions["notes"]
-        assert "best_sentences" == json.loads(notes)["beyond_context"]
+        assert [None] == beyond(predicted(tmp_path, every["a"], 1))
         with pytest.raises(EngineError, match=r"context = 8192 in \[b\] of systems.toml"):
             predicted(tmp_path, every["b"])
-    assert {200} == {one["status"] for one in requests_of(tmp_path)}
 
 
-def test_an_adapter_is_loaded_at_the_entrys_endpoint(tmp_path: Path):
-    """Once, by the entry's name and a digest of its files; an adapter of nothing is refused."""
-    adapter(tmp_path / "lora", rank=2)
-    words = ("--enable-lora", "--max-lora-rank", "64", "--says", TRACE)
-    with serving(tmp_path, *words, model="org/base", **ALLOWED) as url:
-        at = {"url": f"{url}/v1", "model": "org/base"}
-        text = entry("mine", "trace", **at, adapter="./lora")
-        text += entry("none", "trace", **at, adapter="./nowhere")
-        text += entry("hub", "trace", **at, adapter="no/such", adapter_revision="main")
-        every = own(tmp_path, text)
-        made = predicted(tmp_path, every["mine"]).predictions
-        with pytest.raises(ConfigError, match=r"\[none\] adapter: .*holds no adapter_model"):
-            predicted(tmp_path, every["none"])
-        with pytest.raises(EngineMissing, match="hf download no/such --revision main"):
-            predicted(tmp_path, every["hub"])
-    assert (["Supported"] * 2, {"trace"}) == (made["verdict"].to_list(), set(made["protocol"]))
-    assert made["engine"][0].startswith("chat:mine@")
-    asked = requests_of(tmp_path)
-    assert 1 == sum(one["path"] == "/v1/load_lora_adapter" for one in asked)
-    base, name = sorted({one["model"] for one in asked}, key=len)
-    assert re.fullmatch(r"mine-[0-9a-f]{12}", name)
-    assert [1] == [one["max_tokens"] for one in asked if one["model"] == base]
+def test_an_adapter_that_is_not_there_is_named_with_its_entry(tmp_path: Path):
+    """A folder without one; the command that gets one of the hub."""
+    at = {"url": URL, "model": "org/base"}
+    text = entry("none", "trace", **at, adapter="./nowhere")
+    every = own(tmp_path, text + entry("hub", "trace", **at, adapter="no/such", **AT_MAIN))
+    with pytest.raises(ConfigError, match=r"\[none\] adapter: .*holds no adapter_model"):
+        predicted(tmp_path, every["none"])
+    with pytest.raises(EngineMissing, match="hf download no/such --revision main"):
+        predicted(tmp_path, every["hub"])
 
 
 def test_an_adapter_that_a_server_does_not_apply_is_refused(tmp_path: Path):
@@ -410,9 +393,6 @@ def test_the_leaderboard_counts_them(server: Server, tmp_path: Path):
     scores = folder.read(f"scores/fever/{OPEN}").filter(metric="beyond_context_rate")
     assert [(100 * len(LONG) / COUNT, COUNT)] == scores.select("score", "rows").rows()
     board = folder.read("leaderboard").filter(system=OPEN)
-    counted = dict(board.select("benchmark", "beyond_context").iter_rows())
-    named = {"fever": len(LONG), "mean_in_domain": len(LONG), "wice": 0}
-    assert named == {name: counted[name] for name in named}
     text = " ".join(leaderboard_page(board, {"fever": "FEVER"}).split())
     assert f"{OPEN} on FEVER ({len(LONG)})." in text
 
@@ -447,14 +427,16 @@ def test_a_policy_in_process_has_the_context_of_its_base(tmp_path: Path):
 
 def test_a_claim_that_fits_is_not_touched():
     """The very question; of a view too long a sentence goes, and without one it is wrong."""
-    guard = ContextGuard("best_sentences", 4_000, load_prompt("simple"), 100)
+    guard = ContextGuard("best_sentences", Endpoint(context=4_000), load_prompt("simple"), 100)
     short = ClaimInput("It rained.", "It rained on Monday.", ("It rained on Monday.",))
     assert (short, None) == guard.fitted(short)
     endless = ClaimInput("It rained.", "rain" * 9_000)
     assert (None, "wrong") == guard.fitted(endless)
     line, other = "Rosa Bell painted boats.", f"Rosa Bell {'sailed ' * 900}home."
     claim, view = "Rosa Bell painted.", EvidenceView(2)
-    guard = ContextGuard("best_sentences", 2_000, load_prompt("simple"), 100, view=view)
+    guard = ContextGuard(
+        "best_sentences", Endpoint(context=2_000), load_prompt("simple"), 100, view=view
+    )
     far = ClaimInput(claim, "\n".join([line, *(FILLER.format(n) for n in range(900))]))
     assert (far, None) == guard.fitted(far)
     both = ClaimInput(claim, f"{line}\n{other}")
@@ -465,7 +447,7 @@ def test_a_claim_that_fits_is_not_touched():
 def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
     """Each with the note of what was done with it; the results keep the order of the claims."""
     endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
-    guard = ContextGuard("wrong", 4_000, load_prompt("simple"), 100)
+    guard = ContextGuard("wrong", Endpoint(context=4_000), load_prompt("simple"), 100)
     named = System("two-steps", "Two steps", Model("scripted", "scripted", "open"), "faithful")
     system = OpenedSystem(named, two_steps, "simple", ScriptedCaller(), tmp_path, guard)
     seen = list(system.results({"a": endless, "b": short}))

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,8 +26,8 @@ from decomposerl.baselines import method
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.chat import Token
 from decomposerl.endpoint import Endpoint
-from decomposerl.errors import EngineError, EvaluationError
-from decomposerl.evaluation.calibration import READING, fit_on_predictions
+from decomposerl.errors import EngineError
+from decomposerl.evaluation.calibration import READING
 from decomposerl.evaluation.systems import Model, System
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
@@ -45,7 +46,7 @@ from fakes import ScriptedVerifier
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT, SUPPORT
 from resources.chat.client import ChatClient
-from resources.evaluation.generation import SHARDS, OpenedSystem, write_calibration
+from resources.evaluation.generation import SHARDS, OpenedSystem
 from resources.evaluation.runner import (
     ChatCaller,
     MethodCaller,
@@ -113,17 +114,6 @@ def test_results_are_handed_over_as_they_end(way: str, tmp_path: Path):
         ]
 
 
-def test_a_finished_run_asks_nothing(tmp_path: Path):
-    """The same claims again: every answer comes from the shelf and is the same."""
-    first, caller = run(7, ScriptedCaller(), tmp_path), ScriptedCaller()
-    again = run(7, caller, tmp_path)
-    assert [] == caller.batches
-    assert replies(first) == replies(again)
-    assert [one.calls for one in first] == [one.calls for one in again]
-    run_all(two_steps, "simple", cases(7), caller, shelf(tmp_path, "b" * 64))
-    assert 14 == len(caller.asked)  # other words, other answers
-
-
 def failing(*numbers: int) -> ScriptedCaller:
     """A caller whose calls about some claims fail."""
 
@@ -157,34 +147,22 @@ def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[
         return replies(run_all(two_steps, "simple", cases(count), caller, shelf(folder)))
 
 
-class Watched(FaultServer):
-    """Counts what is in flight each time that a reply leaves."""
+def test_a_slow_reply_holds_up_its_claim_alone(tmp_path: Path):
+    """The place of a claim that ended is taken at once: the first claim waits for all others."""
+    count, over, ended = 30, threading.Event(), Counter[str]()
 
-    seen: list[int]
+    def say(call: ModelCall) -> ModelReply:
+        claim = call.variables["claim"]
+        if claim == "claim 0":
+            assert over.wait(PATIENCE_S)
+        ended[call.template] += claim != "claim 0"
+        if ended["second"] == count - 1:
+            over.set()
+        return ModelReply("yes")
 
-    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
-        self.seen.append(self.in_flight + 1)
-        return super()._well(asked, answer)
-
-
-def test_the_server_is_kept_full(tmp_path: Path):
-    """Nearly as many requests as may be are in flight; a slow reply holds up its claim alone."""
-    count, width, usual_s = 30, 8, 0.15
-    script = [Answer(delay_s=usual_s * (3 if n % width == 0 else 1)) for n in range(2 * count)]
-    served = Watched(script)
-    served.seen = []
-    with served:
-        over(served, tmp_path, count, concurrency=width)
-    assert width == served.most_in_flight
-    steady = served.seen[: 2 * count - 2 * width]
-    assert sum(steady) / len(steady) / width > 0.8, steady
-    count = 30
-    with FaultServer([Answer(delay_s=3.0)]) as served:
-        over(served, tmp_path / "slow", count, concurrency=4)
-        slow = served.prompts[0].partition("about ")[2].rstrip(".")
-        assert [n for n, asked in enumerate(served.prompts) if f"{slow}, after" in asked] == [
-            2 * count - 1
-        ]
+    caller = ScriptedCaller(say, concurrent=True, claims_at_once=8)
+    results = run_claims(two_steps, "simple", cases(count), caller, shelf(tmp_path))
+    assert IDS[0] == [one.claim_id for one in results][-1]
 
 
 @pytest.mark.parametrize(
@@ -403,24 +381,6 @@ def test_a_baseline_without_decomposition_has_no_trace(tmp_path: Path):
     assert ["Refuted", "Supported"] == found["verdict"].to_list()
     assert [2] == verifier.asked
     assert ["scripted-verifier"] == found["engine"].unique().to_list()
-
-
-def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
-    """It comes from a dev split, is kept by system, and holds for one model and prompt."""
-    dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
-    calibration, _ = fit_on_predictions(dev, claims(40), "dev split")
-    write_calibration(tmp_path, "s-m-faithful", calibration)
-    assert calibration == task()(ScriptedCaller(sure), tmp_path).calibration()
-    assert task(method="another")(ScriptedCaller(sure), tmp_path).calibration() is None
-    same, other = ScriptedCaller(sure), ScriptedCaller(sure, engine="another")
-    found = predict(task(), "hover", claims(4), same, tmp_path).predictions
-    assert 0 == found["confidence_calibrated"].null_count()
-    assert (found["confidence_calibrated"] < found["confidence_normalised"]).all()
-    asked = len(same.batches)
-    for change, caller, named in (({"seed": 9}, same, "prompt hash"), ({}, other, "model")):
-        with pytest.raises(EvaluationError, match=f"fitted to {named}"):
-            predict(task(**change), "hover", claims(4), caller, tmp_path)
-    assert (asked, []) == (len(same.batches), other.batches)
 
 
 SYSTEM, KEY = "simple-rules-faithful", "predictions/fever/simple-rules-faithful"

@@ -27,7 +27,6 @@ from documents import joined
 from environment import settings_of
 from evaluation_runs import BY_KEY, opened
 from project import PYTHONPATH, ROOT
-from resources.chat.client import ChatClient
 from resources.chat.endpoint import EndpointConfig, config_of
 from resources.embedder.resource import EmbedderResource
 from resources.hub.locks import (
@@ -259,20 +258,6 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
     folder = DataFolder(base_dir=str(tmp_path))
     system = paper["evaluation_model"].opened(BY_KEY[BASELINE], folder, paper["verifier"])
     assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in system.engine
-
-
-def test_a_revision_is_looked_for_at_the_first_use():
-    """Making the client sends no request; a revision that is named needs no look."""
-    looked: list[str] = []
-
-    def found() -> str:
-        looked.append("")
-        return A
-
-    late = ChatClient(Endpoint(model="m"), None, find_revision=found)
-    assert [] == looked
-    assert f"chat:m@{A}" == late.engine
-    assert "chat:m@v1" == ChatClient(Endpoint(model="m", revision="v1"), None).engine
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import math
 import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +15,6 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from chat_parts import NothingStored
-from dagster_project.settings import ProfileName
 from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.endpoint import Endpoint
@@ -30,7 +27,6 @@ from decomposerl.prompts.verifier import (
     own_prompt_note,
     pair_prefix,
 )
-from environment import resources_of, variables
 from fakes import WordCounter
 from minicheck_package import PREFIX, SYSTEM, USER, write_package
 from project import ROOT
@@ -482,47 +478,22 @@ def test_a_file_that_does_not_fit_the_small_models_is_refused(tmp_path: Path, te
         pair_prefix(form.prompt)
 
 
-@contextmanager
-def first_on_the_path(folder: str) -> Iterator[None]:
-    """Imports look in the folder first."""
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-
-
-@pytest.mark.parametrize("profile", ["local", "paper"])
-def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(
-    profile: ProfileName, tmp_path: Path
-):
+def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(tmp_path: Path):
     """Each origin is a name of its own; a refusal comes before a server is started."""
-    begun, model, program = tmp_path / "begun", tmp_path / "model", tmp_path / "vllm"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
+    begun, program = tmp_path / "begun", tmp_path / "vllm"
     program.write_text(f"#!/bin/sh\ntouch {begun}\nexit 1\n")
     program.chmod(0o755)
-    hiding = tmp_path / "hiding"  # an installed one
-    (hiding / "minicheck").mkdir(parents=True)
-    prompts, published = folder_with(tmp_path, FILE), write_package(tmp_path / "published")
-
-    def engine(path: Path | str, **changed: str) -> str:
-        env = variables(MACHINE__VLLM=program, **changed)
-        verifier = resources_of(profile, tmp_path, env)["verifier"]
-        commit = {"revision": "0123456789abcdef" * 2 + "01234567"}
-        endpoint = verifier.endpoint.model_copy(update=commit)
-        changes = {"model_path": str(model), "endpoint": endpoint}
-        port = verifier.model_copy(update=changes).open()
-        with first_on_the_path(str(path)):
-            if profile == "paper":
-                with pytest.raises(EngineError):
-                    port.support_probability([("e", "c")])
-            return str(port.engine)
-
-    with pytest.raises(EngineMissing, match="PROMPTS"):
-        engine(hiding)
-    assert not begun.exists()
-    assert "prompt=own@" in engine(hiding, VERIFIER__ALLOW_OWN_PROMPT="yes")
-    assert (profile == "paper") == begun.exists()
-    assert "prompt=file@" in engine(hiding, PATHS__PROMPTS=prompts)
-    assert "prompt=published@" in engine(published)
+    endpoint = config_of(Endpoint(model="org/m"))
+    settings = {"engine": "minicheck_hosted", "endpoint": endpoint, "vllm_arguments": []}
+    settings |= {"results_dir": str(tmp_path), "vllm": [str(program)]}
+    cases = (
+        ("PROMPTS", {}),
+        ("ended with status", {"allow_own_prompt": True}),
+        ("ended with status", {"prompts_dir": folder_with(tmp_path, FILE)}),
+    )
+    for said, changes in cases:
+        verifier = VerifierResource.model_validate(settings | changes)
+        with pytest.raises(EngineError if changes else EngineMissing, match=said):
+            verifier.open().support_probability([("e", "c")])
+        assert bool(changes) == begun.exists()
+        verifier.close()
