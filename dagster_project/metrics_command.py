@@ -89,15 +89,13 @@ def metrics(  # noqa: PLR0913 - each is one option
         given=Spellings.of(supported or (), refuted or ()) if supported or refuted else None,
     )
     wanted = Threshold.of(threshold) if threshold else None
-    files, others = (predictions, labels or predictions), dev or ()
-    rows = {path: read_result_rows(path) for path in dict.fromkeys((*files, *others))}
-    first, second = (rows[path] for path in files)
-    chooses = (rows[dev[0]], rows[dev[1]]) if dev else None
-    frame, rests_on, notes = measure((first, second), columns, wanted, chooses)
+    paths = (predictions, labels or predictions, *(dev or ()))
+    rows = {path: read_result_rows(path) for path in dict.fromkeys(paths)}
+    first, second, *dev_rows = (rows[path] for path in paths)
+    frame, rests_on, notes = measure((first, second), columns, wanted, dev_rows)
     if as_json:
         print_json(rests_on | {"metrics": frame.to_dicts()})
         return
-    sizes = sizes_sentence(frame, unread, rests_on["classes"])
-    print_text(f"{metrics_text(frame)}\n\n{sizes}")
+    print_text(f"{metrics_text(frame)}\n\n{sizes_sentence(frame, unread, rests_on['classes'])}")
     for note in notes:
         print_note(note)

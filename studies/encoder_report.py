@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.calibration import fit_calibration
-from decomposerl.evaluation.intervals import auroc_influence, shared_evidence, summed
+from decomposerl.evaluation.intervals import Estimate, auroc, shared_evidence
 from decomposerl.evaluation.metrics import calibration_error
 from decomposerl.reports.tables import markdown_table
 from studies.verifier_data import FOLDS, TRAINED, fold_of
@@ -114,12 +114,12 @@ def _corpus(rows: pl.DataFrame) -> dict[str, Any]:
     """One corpus: AUC of each verifier, the encoder's and its lead's interval, ECE."""
     truth = rows["supported"].to_numpy()
     evidence = shared_evidence(rows["document"].to_list())
-    known = {one: auroc_influence(rows[one].to_numpy(), truth) for one in VERIFIERS}
-    known[""] = 0.0, np.zeros(rows.height)
+    known = {one: auroc(rows[one].to_numpy(), truth, evidence) for one in VERIFIERS}
+    known[""] = Estimate(0.0, spread=np.zeros(1))
     leads = {}
     for what, (one, other) in _LEADS.items():
-        (spread,) = summed(evidence, known[one][1] - known[other][1])
-        leads[what] = known[one][0] - known[other][0], float(spread @ spread)
+        spread = known[one].spread - known[other].spread
+        leads[what] = known[one].value - known[other].value, float(spread @ spread)
     errors = {
         one.removeprefix("chance_"): round(calibration_error(rows[one].to_numpy(), truth), 4)
         for one in rows.columns
@@ -137,7 +137,8 @@ def _corpus(rows: pl.DataFrame) -> dict[str, Any]:
 
 def _aucs(rows: pl.DataFrame) -> dict[str, float]:
     truth = rows["supported"].to_numpy()
-    return {one: round(auroc_influence(rows[one].to_numpy(), truth)[0], 4) for one in VERIFIERS}
+    alone = np.arange(rows.height)
+    return {one: round(auroc(rows[one].to_numpy(), truth, alone).value, 4) for one in VERIFIERS}
 
 
 def _intervals(leads: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:

@@ -134,7 +134,7 @@ def measure(
     files: tuple[Rows, Rows],
     columns: Declared,
     wanted: Threshold | None = None,
-    dev: tuple[Rows, Rows] | None = None,
+    dev: Sequence[Rows] = (),
 ) -> tuple[pl.DataFrame, dict[str, Any], list[str]]:
     """Every metric of predictions against labels; ``dev`` are those that choose a threshold.
 
@@ -156,7 +156,7 @@ def measure(
         # Conditions on the label are of the dev files, too; others tell the claims to score.
         of_label = re.compile(rf"{re.escape(columns.label)}\s*!?=")
         where = tuple(filter(of_label.match, columns.where))
-        others, dev_left_out = match_predictions(*dev, replace(columns, where=where))
+        others, dev_left_out = match_predictions(dev[0], dev[1], replace(columns, where=where))
         rows = meanings(others, columns, dev[1][0].file)[1]
         scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
         threshold, value = choose_threshold(scores, labels, wanted)

@@ -54,7 +54,7 @@ _ROUNDING = 1e-12  # equal values may differ in their last bits
 
 
 class Estimate(NamedTuple):
-    """A value with its bounds; of a share also the deviation from it and the claims, by evidence.
+    """A value with its bounds; of shares and AUROC the deviation and the claims by evidence.
 
     NaN where it is not defined.
     """
@@ -147,26 +147,22 @@ def auroc(scores: Numbers, positive: NDArray[np.bool_], evidence: Codes) -> Esti
     """
     if positive.all() or not positive.any():
         return Estimate(math.nan)
-    value, influence = auroc_influence(scores, positive)
-    (spread,) = summed(evidence, influence)
-    documents, rarer = len(np.unique(evidence)), fewest(evidence, positive)
+    _, rank = np.unique(scores, return_inverse=True)
+    above, below = (
+        np.bincount(rank[side], minlength=rank.max() + 1) for side in (positive, ~positive)
+    )
+    beaten, beating = np.cumsum(below) - below / 2, above.sum() - np.cumsum(above) + above / 2
+    value = float((above * beaten).sum() / (above.sum() * below.sum()))
+    # A claim adds its placement value less AUROC, over the size of its side.
+    placed = np.where(positive, (beaten / below.sum())[rank], (beating / above.sum())[rank])
+    added = (placed - value) / np.where(positive, above.sum(), below.sum())
+    spread, sizes = summed(evidence, added, np.ones(len(scores)))
+    documents, rarer = int((sizes > 0).sum()), fewest(evidence, positive)
     if rarer < 2:  # noqa: PLR2004 - one has no spread
-        return Estimate(value)
+        return Estimate(value, spread=spread, sizes=sizes)
     variance = documents / (documents - 1) * float(spread @ spread)
     size = value * (1 - value) / variance if variance > 0 else float(rarer)
-    return Estimate(value, *_wilson(value, size, _quantile(LEVEL, rarer - 1)))
-
-
-def auroc_influence(scores: Numbers, positive: NDArray[np.bool_]) -> tuple[float, Numbers]:
-    """AUROC, and what each claim adds to its deviation: its placement value less AUROC."""
-    _, rank = np.unique(scores, return_inverse=True)
-    above, below = (np.bincount(rank[side], minlength=rank.max() + 1)
-                    for side in (positive, ~positive))  # fmt: skip
-    beaten = np.cumsum(below) - below / 2
-    beating = above.sum() - np.cumsum(above) + above / 2
-    value = float((above * beaten).sum() / (above.sum() * below.sum()))
-    placed = np.where(positive, (beaten / below.sum())[rank], (beating / above.sum())[rank])
-    return value, (placed - value) / np.where(positive, above.sum(), below.sum())
+    return Estimate(value, *_wilson(value, size, _quantile(LEVEL, rarer - 1)), spread, sizes)
 
 
 def ratio(amounts: Counts, of: Counts, evidence: Codes) -> Estimate:
