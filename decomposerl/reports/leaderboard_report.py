@@ -5,7 +5,7 @@ are always marked as such and apart from ours. An empty cell is a dash.
 """
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from importlib.resources import files
 from textwrap import fill
@@ -33,6 +33,7 @@ MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 WIDTH = 100
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["System", "Protocol", "Engine"]
+_TEXTS = [*_HEAD, "shown"]
 
 
 def leaderboard_page(
@@ -46,8 +47,7 @@ def leaderboard_page(
     """Each table as aligned text or Markdown; without ``everything`` only the systems that ran.
 
     ``only`` are the test sets or means to show; empty: all. The paper's scores are on a separate
-    line below ours. In text, columns that do not fit into ``WIDTH`` characters follow in a further
-    block of the same rows.
+    line below ours.
     """
     # Each system on each test set once: a row of the paper may be in both tables.
     own = board.filter(~pl.col("benchmark").is_in(list(MEANS)))
@@ -73,8 +73,7 @@ def leaderboard_page(
         columns = [name for name in columns_of(board) if name in wide.columns]
         shown = wide.select(*_HEAD, *columns).rename({**titles, **MEAN_TITLES}, strict=False)
         title = FURTHER if number == OTHERS else TABLE_TITLES[int(str(number))]
-        pages.append(f"**{title}**" if markdown else title)
-        pages += map(table_of, [shown] if markdown else _blocks(shown))
+        pages += [f"**{title}**" if markdown else title, table_of(shown)]
     rests = _basis(own)
     pages += [filled(NOTES["basis"]), table_of(rests)] if rests.height else []
     pages += [table_of(engines)] if engines.height else []
@@ -93,19 +92,21 @@ def _lines(cells: pl.DataFrame) -> pl.DataFrame:
     ]
     cards = pl.DataFrame(scores, ["family", "benchmark", "card"], orient="row")
     cells = cells.join(cards, on=["family", "benchmark"], how="left", maintain_order="left")
-    star = _star(pl.col("limited") | ~pl.col("ranked"))
+    star, keys = _star(pl.col("limited") | ~pl.col("ranked")), ["table", "place", "ranked"]
     ours = [pl.col("title") + star, pl.col("protocol"), pl.col("engine"), _shown()]
-    lines = []
-    for line, source in enumerate(("", "paper", "card")):
-        said = [pl.lit(text) for text in (f"↳ {source}", "", f"the {source}'s")]
-        texts = [*said, formatted(source)] if source else ours
-        named = [text.alias(name) for text, name in zip(texts, [*_HEAD, "shown"], strict=True)]
-        part = cells.select(
-            "table", "place", "ranked", "benchmark", pl.lit(line).alias("line"), *named
+    printed = {
+        source: [pl.lit(f"↳ {source}"), pl.lit(""), pl.lit(f"the {source}'s"), formatted(source)]
+        for source in ("paper", "card")
+    }
+    parts = [
+        cells.select(
+            *keys, "benchmark", pl.lit(line).alias("line"), *map(pl.Expr.alias, texts, _TEXTS)
         )
-        figures = pl.col("shown").count().over("table", "place")
-        lines.append(part.filter(figures > 0) if source else part)
-    return pl.concat(lines).filter(pl.col("shown").count().over("table", "benchmark") > 0)
+        for line, texts in enumerate((ours, *printed.values()))
+    ]
+    figures = pl.col("shown").count()
+    kept = (pl.col("line") == 0) | (figures.over("table", "place", "line") > 0)
+    return pl.concat(parts).filter(kept).filter(figures.over("table", "benchmark") > 0)
 
 
 def _star(which: pl.Expr) -> pl.Expr:
@@ -125,19 +126,6 @@ def _shown() -> pl.Expr:
     counted = pl.when(~pl.col("ranked") | pl.col("benchmark").is_in(list(MEANS)))
     claims = pl.format(", n {}", formatted("rows", "{:,}"))
     return pl.coalesce(shown, numbers[0]) + counted.then(claims).otherwise(pl.lit(""))
-
-
-def _blocks(lines: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The columns of scores in groups that fit into ``WIDTH`` beside the head of the lines."""
-    filled = lines.fill_null("–")
-    group = [*_HEAD]
-    for name in lines.columns[len(_HEAD) :]:
-        widths = [max(map(len, (column, *filled[column]))) for column in [*group, name]]
-        if sum(widths) + 2 * len(group) > WIDTH and len(group) > len(_HEAD):
-            yield lines.select(group)
-            group = [*_HEAD]
-        group.append(name)
-    yield lines.select(group)
 
 
 def _basis(cells: pl.DataFrame) -> pl.DataFrame:

@@ -4,11 +4,12 @@ Writing the evaluation's tables is the IO manager's task.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import polars as pl
 
@@ -68,10 +69,7 @@ def board_page(
     folder: DataFolder,
     board: pl.DataFrame,
     titles: Mapping[str, str],
-    *,
-    markdown: bool = False,
-    everything: bool = False,
-    only: Collection[str] = (),
+    **layout: Any,  # noqa: ANN401 - of the page
 ) -> str:
     """``leaderboard_page``, and below it what is not comparable with the paper.
 
@@ -88,7 +86,7 @@ def board_page(
             labels = evaluation_subset(claims).claims["label"]
             notes["three_labels"] += [title] * (classes_of(labels) > len(schemas.LABELS))
     said = [f"{NOTES[note]} {', '.join(names)}." for note, names in notes.items() if names]
-    page = leaderboard_page(board, titles, markdown=markdown, everything=everything, only=only)
+    page = leaderboard_page(board, titles, **layout)
     return "\n\n".join([page, *(fill(note, WIDTH, break_on_hyphens=False) for note in said)])
 
 
