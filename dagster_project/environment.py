@@ -170,8 +170,9 @@ def _problem(error: Any, names: Mapping[str, str], file: Path | None) -> str:  #
     """A validation error in one line: where the value stands, and what it must be."""
     path, said = tuple(map(str, error["loc"][:2])), error["msg"].removeprefix("Value error, ")
     inside, section = len(path) - 1, " ".join([f"[{path[0]}]", *path[1:]])
-    written = [n for n in _PATHS if names.get(n) and any(path == p[: len(path)] for p in _PATHS[n])]
-    where = ", ".join(written) or (f"{file}: {section}" if file else section)
+    given = [n for n in _PATHS if names.get(n) and any(path == p[: len(path)] for p in _PATHS[n])]
+    by_file = error["type"] == "model_type"  # no variable can make a section anything else
+    where = (not by_file and ", ".join(given)) or (f"{file}: {section}" if file else section)
     if error["type"] == "extra_forbidden":
         known = sorted({place[inside] for place in FIELDS if place[:inside] == path[:inside]})
         near = _nearest(path[-1], known) or f"; there are {', '.join(known)}"
