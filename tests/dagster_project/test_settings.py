@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -289,7 +289,6 @@ def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Pat
 # One field of a resource
 
 KEY = "secret5812"
-KEYS = ("OPENAI_API_KEY", "JUDGE_KEY", "EVALUATION_KEY")
 URL = "http://127.0.0.1:9/v1"
 CHANGED = variables(
     MACHINE__DEVICE="cuda:1",
@@ -322,13 +321,6 @@ def initialized(
     return values
 
 
-@pytest.fixture(scope="module")
-def keys() -> Iterator[None]:
-    """Dagster reads keys from the environment of the run."""
-    with having(**dict.fromkeys(KEYS, KEY)):
-        yield
-
-
 def one_field(values: Mapping[str, Any], *, nested: bool) -> dict[str, Any]:
     """A configuration of one field at each depth, with the value that it has."""
     plain = {name: value for name, value in values.items() if isinstance(value, str | int)}
@@ -337,7 +329,6 @@ def one_field(values: Mapping[str, Any], *, nested: bool) -> dict[str, Any]:
     return dict([*plain.items()][-1:]) | {name: part for name, part in inner.items() if part}
 
 
-@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_one_field_of_a_run_keeps_all_others_of_the_profile(profile: str):
     """For every resource: a run that gives one field, at each depth, has the profile's values."""
@@ -347,14 +338,14 @@ def test_one_field_of_a_run_keeps_all_others_of_the_profile(profile: str):
             assert whole == initialized(name, resource, one_field(whole, nested=nested))
 
 
-@pytest.mark.usefixtures("keys")
 def test_a_key_is_found_and_never_shown(tmp_path: Path):
     """A key comes from its variable at its use; the configuration has the variable's name alone."""
     model = resources("paper", tmp_path)["evaluation_model"]
     some = initialized("evaluation_model", model, {"open_models": {"concurrency": 3}})
     named = ("EVALUATION_KEY", 3)
     assert named == (some["open_models"]["key"], some["open_models"]["concurrency"])
-    assert KEY == key_of(model.open_models).get_secret_value()
+    with having(EVALUATION_KEY=KEY):
+        assert KEY == key_of(model.open_models).get_secret_value()
     kind = model.get_resource_definition().config_schema.config_type
     listed = repr([field.default_value for field in kind.fields.values()])
     assert "EVALUATION_KEY" in listed
@@ -380,7 +371,6 @@ def test_a_secret_in_the_wrong_field_is_refused_and_not_shown(
     assert KEY not in str(refused.value)
 
 
-@pytest.mark.usefixtures("keys")
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     """Dagster refuses one in a wrong place."""
     graph = build_definitions(settings_of(tmp_path)).resolve_asset_graph()
