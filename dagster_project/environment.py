@@ -249,11 +249,6 @@ def corpora_for(settings: Settings) -> tuple[tuple[Source, ...], tuple[Benchmark
     return with_own_sources(source for source, _ in own), with_own_benchmarks(tested)
 
 
-def titles_for(settings: Settings) -> dict[str, str]:
-    """The display title of each test set."""
-    return {one.name: one.title for one in corpora_for(settings)[1]}
-
-
 def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
     """The entries of ``further``, of models that options named, and of ``systems.toml``, by name.
 
@@ -281,3 +276,8 @@ def systems_for(settings: Settings) -> "tuple[System, ...]":
 
     known, where = systems(SYSTEM_METHODS, [one.name for one in EXPERIMENTS]), settings.paths
     return with_entries(known, entries_for(settings), ENTRY_METHODS, str(where.systems_file))
+
+
+def titles_for(settings: Settings) -> dict[str, str]:
+    """The display title of each test set."""
+    return {one.name: one.title for one in corpora_for(settings)[1]}
