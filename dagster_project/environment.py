@@ -112,12 +112,12 @@ def _refuse_unknown(names: AbstractSet[str]) -> None:
     Raises:
         ConfigError: there is one; the message has the nearest name, and no value.
     """
-    known, problems = sorted(known_variables()), []
+    ours, problems = sorted(known_variables()), []
     for name in sorted(names - known_variables()):
         plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
-        alike = plain.startswith(_NEAR) or get_close_matches(plain, known, 1, _ALIKE)
+        alike = plain.startswith(_NEAR) or get_close_matches(plain, ours, 1, _ALIKE)
         if alike and not _SERVICE.fullmatch(name):
-            problems.append(f"there is no variable {name!r}{_nearest(plain, known)}")
+            problems.append(f"there is no variable {name!r}{_nearest(plain, ours)}")
     if problems:
         said = "; ".join(problems)
         raise ConfigError(f"{said}. docs/reference/variables.md lists every one")
