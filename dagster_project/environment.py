@@ -112,12 +112,12 @@ def _refuse_unknown(names: AbstractSet[str]) -> None:
     Raises:
         ConfigError: there is one; the message has the nearest name, and no value.
     """
-    known, problems = sorted(known_variables()), []
+    ours, problems = sorted(known_variables()), []
     for name in sorted(names - known_variables()):
         plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
-        alike = plain.startswith(_NEAR) or get_close_matches(plain, known, 1, _ALIKE)
+        alike = plain.startswith(_NEAR) or get_close_matches(plain, ours, 1, _ALIKE)
         if alike and not _SERVICE.fullmatch(name):
-            problems.append(f"there is no variable {name!r}{_nearest(plain, known)}")
+            problems.append(f"there is no variable {name!r}{_nearest(plain, ours)}")
     if problems:
         said = "; ".join(problems)
         raise ConfigError(f"{said}. docs/reference/variables.md lists every one")
@@ -170,8 +170,9 @@ def _problem(error: Any, names: Mapping[str, str], file: Path | None) -> str:  #
     """A validation error in one line: where the value stands, and what it must be."""
     path, said = tuple(map(str, error["loc"][:2])), error["msg"].removeprefix("Value error, ")
     inside, section = len(path) - 1, " ".join([f"[{path[0]}]", *path[1:]])
-    written = [n for n in _PATHS if names.get(n) and any(path == p[: len(path)] for p in _PATHS[n])]
-    where = ", ".join(written) or (f"{file}: {section}" if file else section)
+    given = [n for n in _PATHS if names.get(n) and any(path == p[: len(path)] for p in _PATHS[n])]
+    by_file = error["type"] == "model_type"  # no variable can make a section anything else
+    where = (not by_file and ", ".join(given)) or (f"{file}: {section}" if file else section)
     if error["type"] == "extra_forbidden":
         known = sorted({place[inside] for place in FIELDS if place[:inside] == path[:inside]})
         near = _nearest(path[-1], known) or f"; there are {', '.join(known)}"
@@ -248,11 +249,6 @@ def corpora_for(settings: Settings) -> tuple[tuple[Source, ...], tuple[Benchmark
     return with_own_sources(source for source, _ in own), with_own_benchmarks(tested)
 
 
-def titles_for(settings: Settings) -> dict[str, str]:
-    """The display title of each test set."""
-    return {one.name: one.title for one in corpora_for(settings)[1]}
-
-
 def entries_for(settings: Settings, further: str = "") -> "tuple[SystemEntry, ...]":
     """The entries of ``further``, of models that options named, and of ``systems.toml``, by name.
 
@@ -278,3 +274,8 @@ def systems_for(settings: Settings) -> "tuple[System, ...]":
 
     names, where = [one.name for one in EXPERIMENTS], str(settings.paths.systems_file)
     return systems(SYSTEM_METHODS, names, entries_for(settings), where)
+
+
+def titles_for(settings: Settings) -> dict[str, str]:
+    """The display title of each test set."""
+    return {one.name: one.title for one in corpora_for(settings)[1]}

@@ -40,9 +40,14 @@ def _must(fits: Callable[[Any], object], said: str = "") -> AfterValidator:
 
 
 _is_local = _must(lambda path: local(str(path), ""))
+Place = Annotated[str, _is_local]
 Folder = Annotated[Path, BeforeValidator(_is_local.func), AfterValidator(Path.resolve)]
+Data = Annotated[Folder, _must(lambda path: not path.is_file(), "must be a folder")]
+Corpora = Annotated[Folder, _must(Path.is_dir, "names no folder")]
 OneUrl = Annotated[Urls, _must(lambda urls: len(urls) <= 1, "must be exactly one URL")]
+Device = Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:[0-9]+)?)$")]
 Address = Annotated[str, AfterValidator(lambda url: url and plain_urls((url,))[0])]
+Mapper = Annotated[str, _must(lambda place: parse_mapper(place, ""))]
 Command = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda words: tuple(words.split()) if isinstance(words, str) else words),
@@ -53,16 +58,10 @@ Command = Annotated[
 class Paths(Section):
     """Folders and files; relative ones are relative to the working folder."""
 
-    data: Annotated[Folder, _must(lambda path: not path.is_file(), "must be a folder")] = Field(
-        PROJECT / "data", description="everything that is written; on a local disk"
-    )
-    corpora: Annotated[Folder, _must(Path.is_dir, "names no folder")] | None = Field(
-        None, description="raw corpora (docs/how-to/curate.md); else the bundled synthetic sample"
-    )
+    data: Data = Field(PROJECT / "data", description="all that is written; on a local disk")
+    corpora: Corpora | None = Field(None, description="raw corpora; else the synthetic sample")
     systems: Folder | None = Field(None, description="file; else systems.toml in the data folder")
-    prompts: Annotated[str, _is_local] = Field(
-        "", description="folder of prompt files, each in place of ours"
-    )
+    prompts: Place = Field("", description="folder of prompt files, each in place of ours")
 
     @property
     def results(self) -> Path:
@@ -91,12 +90,13 @@ class Role(Endpoint):
         if not isinstance(values, dict):
             return values  # refused next
         model = str(values.get("model", ""))
+        unsaid = issubclass(cls, Chat) and not values.get("thinking_style")
+        if unsaid and thinking_style_of(model) == "qwen":
+            values = {"thinking": "off"} | values
         if model in PRICES and not {"prompt_price", "completion_price"} & values.keys():
             price = PRICES[model]
             values = values | {"prompt_price": price.prompt, "completion_price": price.completion}
-        switched = issubclass(cls, Chat) and not values.get("thinking_style")
-        off = switched and thinking_style_of(model) == "qwen"
-        return {"thinking": "off"} | values if off else values
+        return values
 
     @property
     def in_use(self) -> bool:
@@ -138,9 +138,7 @@ class Chat(Role):
 class Judge(Chat):
     """The judge of the rewards."""
 
-    bound_thinking: bool = Field(
-        False, description="end a thought after thinking_tokens; vLLM with a reasoning parser"
-    )
+    bound_thinking: bool = Field(False, description="ends a thought after thinking_tokens (vLLM)")
     reasons: Literal["full", "one_sentence", "none"] = Field("full", description="before a ruling")
 
 
@@ -152,12 +150,8 @@ class Verifier(Role):
     )
     model: str = Field("bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: which")
     base_url: OneUrl = Field((), description="a server of the 7B model; else one is started")
-    tokenizer: str = Field(
-        "", description="of the 7B model's chunks: a folder, hub name or `bytes`; else its own"
-    )
-    allow_own_prompt: bool = Field(
-        False, description="our minicheck.md may stand in for MiniCheck's own form, if that is gone"
-    )
+    tokenizer: str = Field("", description="of the 7B model's chunks, or `bytes`; else its own")
+    allow_own_prompt: bool = Field(False, description="our words may stand in for its own form")
 
 
 class Embedder(Role):
@@ -207,21 +201,13 @@ class Training(Section):
 class Machine(Section):
     """This machine: where models in this process run, and how a server is started."""
 
-    device: str = Field(
-        "cpu",
-        pattern=r"^(cpu|mps|cuda(:[0-9]+)?)$",
-        description="of models in this process: `cpu`, `mps`, `cuda`, or `cuda:N` for GPU N",
-    )
-    mapper: Annotated[str, _must(lambda place: parse_mapper(place, ""))] = Field(
+    device: Device = Field("cpu", description="`cpu`, `mps`, `cuda` or `cuda:N`")
+    mapper: Mapper = Field(
         "in_process",
-        description="where batches of claims run: `in_process`; `processes` or `processes:N`; "
-        "`ray` on the cluster of RAY_ADDRESS or this machine, or `ray:HOST:PORT` "
-        "(docs/how-to/scaling.md)",
+        description="where batches run: `in_process`, `processes`, `processes:N`, `ray` (of "
+        "RAY_ADDRESS, or here) or `ray:HOST:PORT` (docs/how-to/scaling.md)",
     )
-    vllm: Command = Field(
-        ("vllm", "serve"),
-        description="the command that starts a server, without any variable named KEY or *_KEY",
-    )
+    vllm: Command = Field(("vllm", "serve"), description="starts a server, which sees no `*_KEY`")
     cards: int = Field(1, ge=1, description="GPUs of that server")
 
     @property
@@ -234,9 +220,7 @@ class Settings(Section):
     """All settings."""
 
     profile: ProfileName = Field(
-        "embedded",
-        description="which engines run: `embedded` needs no key, no hub and no GPU; `local` uses "
-        "open models on this machine; `paper` uses the paper's models",
+        "embedded", description="rules and tiny models, open models here, or the paper's models"
     )
     paths: Paths = Paths()
     text: Text = Text()
@@ -248,9 +232,7 @@ class Settings(Section):
     evaluation: Evaluation = Evaluation()
     openai: Role = Field(Role(), description="The system gpt-4.1-mini.")
     endpoint: Role = Field(
-        Role(),
-        description="Your own model, for systems named `<method>-endpoint-<protocol>`; see also "
-        "systems.toml.",
+        Role(), description="Your own model, for systems named `<method>-endpoint-<protocol>`."
     )
     training: Training = Training()
     machine: Machine = Machine()

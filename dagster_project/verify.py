@@ -5,7 +5,7 @@ is answered once by one system. Systems of rules are opened without Dagster.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -39,8 +39,8 @@ class ClaimVerifier:
     opened: OpenedSystem
     about: Verifying
 
-    def verify(self, records: Sequence[ClaimRecord], each: Callable[[VerifiedClaim], None]) -> None:
-        """Call ``each`` with the result of each claim, in their order, as soon as it is there.
+    def verify(self, records: Sequence[ClaimRecord]) -> Iterator[VerifiedClaim]:
+        """The result of each claim, in their order, as soon as it is there.
 
         A claim without evidence gets no call and no verdict.
 
@@ -55,7 +55,7 @@ class ClaimVerifier:
             done[one.claim_id] = one
             while waiting and waiting[0].key in done:
                 record = waiting.popleft()
-                each(self._verified(record, done[record.key]))
+                yield self._verified(record, done[record.key])
 
     def _verified(self, record: ClaimRecord, one: Prediction) -> VerifiedClaim:
         result = self.about.verified(

@@ -114,15 +114,12 @@ def _verified(
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)
-
-        def show(one: "VerifiedClaim") -> None:
+        for one in verifier.verify(records):
             results.append(one)
             if as_json:
                 print_json_line(one.as_json())
             else:
                 print_claim(one, hidden=len(warnings))
-
-        verifier.verify(records, show)
     return results
 
 

@@ -61,11 +61,10 @@ def verify_claims(
     from dagster_project.row_forms import plain_rows
     from dagster_project.verify import checked_record, claim_verifier
 
-    rows, results = enumerate(plain_rows(claims), start=1), list[VerifiedClaim]()
+    rows = enumerate(plain_rows(claims), start=1)
     records = [checked_record(claim, f"claim {number}") for number, claim in rows]
     with claim_verifier(read_settings(), system) as verifier:
-        verifier.verify(records, results.append)
-    return results
+        return list(verifier.verify(records))
 
 
 def score_traces(

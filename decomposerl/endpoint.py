@@ -43,16 +43,15 @@ def _urls(value: object) -> object:
 
 def plain_urls(urls: Listed) -> Listed:
     """The same URLs, if plain; no message repeats one or a key's value: either may be a secret."""
-    matches = [_URL.fullmatch(url) for url in urls]
-    if not all(match and int(match["port"] or 1) in range(1, 2**16) for match in matches):
-        raise ValueError(
-            "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
-            "or fragment, its port 1 to 65535; the field key names the key's variable"
-        )
+    for match in map(_URL.fullmatch, urls):
+        if not match or int(match["port"] or 1) not in range(1, 2**16):
+            raise ValueError(
+                "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, "
+                "query or fragment, its port 1 to 65535; the field key names the key's variable"
+            )
     # A letter that looks like another one is then seen wherever a URL is shown.
-    bare = (url.rstrip("/") for url in urls)
-    named = [_NAME.sub(lambda name: name[0].encode("idna").decode(), url, 1) for url in bare]
-    return type(urls)(named)
+    shown = [_NAME.sub(lambda name: name[0].encode("idna").decode(), url, 1) for url in urls]
+    return type(urls)([url.rstrip("/") for url in shown])
 
 
 def _variable(key: str) -> str:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,10 +28,11 @@ from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
 from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiments import PAPER_7B
-from environment import having, resources_of, settings_of, variables
+from environment import having, lacking, settings_of, variables
 from project import ROOT
 from resources.chat.connection import key_of
 from resources.chat.endpoint import EndpointConfig
+from resources.store.parquet import DataFolder
 from strategies import LAW
 from tables import cases_beside
 from toy_corpus import SOURCE, corpus
@@ -55,7 +56,7 @@ def chosen(profile: str, env: Mapping[str, str]) -> dict[str, Any]:
     settings = settings_of(Path("/data"), profile=profile, env=env)
     made = resources_for(settings, mapped=True)
     del made["evaluation_model"]  # its places are the settings' own
-    evaluated = {"evaluation": settings.evaluation, "endpoint": settings.endpoint}
+    evaluated = {name: getattr(settings, name) for name in ("evaluation", "openai", "endpoint")}
     found = {name: one.model_dump() for name, one in (made | evaluated).items()}
     found = leaves(found | {"pools": pools_of(settings)})
     machine = ("verifier.withheld", "policy_trainer.jobs.variables")  # of this environment
@@ -92,30 +93,18 @@ OLD = variables(
     EVALUATION_CONTINUES="no",
     DEVICE="cuda",
 )
-NEW = variables(
-    SILVER__BASE_URL="http://a/v1",
-    SILVER__PROMPT_PRICE="1",
-    SILVER__COMPLETION_PRICE="2",
-    JUDGE__KEY="DECOMPOSERL_JUDGE_KEY",
-    JUDGE__THINKING="on",
-    MACHINE__VLLM="my vllm serve",
-    TEXT__SPACY="a,b",
-    MACHINE__DEVICE="cuda",
-    EVALUATION__CONTINUES="no",
-)
 WRITTEN = Path(__file__).with_name("written_settings.toml").read_text("utf-8")
 
 
 def test_old_names_new_names_and_a_file_say_the_same(tmp_path: Path):
-    """And so does what is passed on to a training process on another machine."""
+    """New ones are what is passed on to a training process on another machine."""
+    written = settings_of(tmp_path, profile="paper", env=OLD)
     (tmp_path / FILE).write_text(WRITTEN)
-    found = [settings_of(tmp_path, profile="paper", env=env) for env in ({}, NEW, OLD)]
-    assert found[0] == found[1] == found[2]
-    assert ("my", "vllm", "serve") == found[0].machine.vllm
-    with having(DECOMPOSERL_PROFILE="paper"):
-        passed_on = job_variables(found[0])
+    assert written == settings_of(tmp_path, profile="paper")
+    assert ("my", "vllm", "serve") == written.machine.vllm
     (tmp_path / FILE).unlink()
-    assert found[0] == read_settings(passed_on)
+    passed_on = job_variables(written)
+    assert written == read_settings(passed_on)
     assert str(tmp_path) == passed_on["DECOMPOSERL_PATHS__DATA"]
 
 
@@ -196,63 +185,37 @@ def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.Da
             read_settings({short: ""})
 
 
-WRONG_FILES = [
-    ("[judge]\nmodle = 1", "[judge] modle", "model"),
-    ("[jugde]\nmodel = 'm'", "[jugde]", "judge"),
-    ("[judge]\nthinking = 'deep'", "[judge] thinking", "'on'"),
-    ("[silver]\nkey = 'hidden7391'", "[silver] key", "NAME"),
-    ("[silver]\nbase_url = 'http://me:hidden7391@h/v1'", "[silver] base_url", "plain URL"),
-    ("[judge]\nadapter = 'a'", "[judge]", "adapter"),
-    ("judge = 3", "[judge]", "dictionary"),
-    ("[judge\nkey = 'hidden7391'", "line 1", "TOML"),
-    ("[machine]\nmapper = 'http://hidden7391'", "[machine] mapper", "in_process"),
-    ("[judge]\nruns = 'server'", "[judge]", "runs: must"),
-    ("a = " + "[" * 9_000, "no TOML", "recursion"),
-]
+DEEP = {"file": "a = " + "[" * 9_000, "where": "no TOML", "says": "recursion"}
+WRONG = [*cases_beside(__file__, "wrong_settings"), DEEP]
+"""Each in a file or in variables; ``where`` is the section and field, or the variable."""
 
 
-@pytest.mark.parametrize(("text", "where", "says"), WRONG_FILES)
-def test_a_wrong_file_is_named_with_section_and_field(
-    text: str, where: str, says: str, tmp_path: Path
-):
-    """And the nearest name or what is right; no part of a URL or of a key is repeated."""
-    (tmp_path / FILE).write_text(text)
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['where']} {row['says']}")
+def test_what_a_setting_cannot_be_is_one_sentence(row: dict[str, Any], tmp_path: Path):
+    """It names file or variable, section and field, and what is right or the nearest name.
+
+    No part of a URL or of a key is repeated.
+    """
+    (tmp_path / FILE).write_text(row.get("file", ""))
+    env = {"DECOMPOSERL_PROFILE": "paper", **variables(**row.get("variables", {}))}
     with pytest.raises(ConfigError) as refused:
-        read_settings({}, data=tmp_path)
-    said = str(refused.value)
-    assert str(tmp_path / FILE) in said
-    assert where in said
-    assert says in said
+        read_settings(env if "variables" in row else {}, data=tmp_path)
+    said, place = str(refused.value), str(tmp_path / FILE) if "file" in row else "DECOMPOSERL_"
+    assert [] == lacking(said, place, row["where"], row["says"])
     assert CANARY not in said
-
-
-WRONG = cases_beside(__file__, "wrong_variables")
-
-
-@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['name']}={row['value']}")
-def test_what_a_variable_cannot_mean_is_one_sentence(row: dict[str, str]):
-    """It names the variable and what would be right, and repeats no part of a URL."""
-    variable = f"DECOMPOSERL_{row['name']}"
-    with pytest.raises(ConfigError) as refused:
-        read_settings({"DECOMPOSERL_PROFILE": "paper", variable: row["value"]})
-    said = str(refused.value)
-    assert variable in said
-    assert row["says"] in said
     assert "\n" not in said
-    assert CANARY not in said
     assert refused.value.__cause__ is None
 
 
 @pytest.mark.parametrize("scheme", "s3 S3 gs az abfs hdfs file http memory".split())
-def test_a_url_is_no_folder(scheme: str, tmp_path: Path):
+def test_a_url_is_no_folder(scheme: str):
     """Of corpora, prompts and data, and of a resource that one run configures."""
-    folder = resources_of("embedded", tmp_path)["data_folder"]
     for location in (f"{scheme}://b/x", f"{scheme}:/b"):
         for name in ("CORPORA", "PATHS__PROMPTS", "DATA"):
             with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name}: holds a URL"):
                 read_settings(variables(PROFILE="local", **{name: location}))
         with pytest.raises(ConfigError, match="holds a URL"):
-            type(folder)(base_dir=location)
+            DataFolder(base_dir=location)
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path: Path):
@@ -327,7 +290,6 @@ def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Pat
 # One field of a resource
 
 KEY = "secret5812"
-KEYS = ("OPENAI_API_KEY", "JUDGE_KEY", "EVALUATION_KEY")
 URL = "http://127.0.0.1:9/v1"
 CHANGED = variables(
     MACHINE__DEVICE="cuda:1",
@@ -360,13 +322,6 @@ def initialized(
     return values
 
 
-@pytest.fixture(scope="module")
-def keys() -> Iterator[None]:
-    """Dagster reads keys from the environment of the run."""
-    with having(**dict.fromkeys(KEYS, KEY)):
-        yield
-
-
 def one_field(values: Mapping[str, Any], *, nested: bool) -> dict[str, Any]:
     """A configuration of one field at each depth, with the value that it has."""
     plain = {name: value for name, value in values.items() if isinstance(value, str | int)}
@@ -375,7 +330,6 @@ def one_field(values: Mapping[str, Any], *, nested: bool) -> dict[str, Any]:
     return dict([*plain.items()][-1:]) | {name: part for name, part in inner.items() if part}
 
 
-@pytest.mark.usefixtures("keys")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_one_field_of_a_run_keeps_all_others_of_the_profile(profile: str):
     """For every resource: a run that gives one field, at each depth, has the profile's values."""
@@ -385,14 +339,14 @@ def test_one_field_of_a_run_keeps_all_others_of_the_profile(profile: str):
             assert whole == initialized(name, resource, one_field(whole, nested=nested))
 
 
-@pytest.mark.usefixtures("keys")
 def test_a_key_is_found_and_never_shown(tmp_path: Path):
     """A key comes from its variable at its use; the configuration has the variable's name alone."""
     model = resources("paper", tmp_path)["evaluation_model"]
     some = initialized("evaluation_model", model, {"open_models": {"concurrency": 3}})
     named = ("EVALUATION_KEY", 3)
     assert named == (some["open_models"]["key"], some["open_models"]["concurrency"])
-    assert KEY == key_of(model.open_models).get_secret_value()
+    with having(EVALUATION_KEY=KEY):
+        assert KEY == key_of(model.open_models).get_secret_value()
     kind = model.get_resource_definition().config_schema.config_type
     listed = repr([field.default_value for field in kind.fields.values()])
     assert "EVALUATION_KEY" in listed
@@ -418,7 +372,6 @@ def test_a_secret_in_the_wrong_field_is_refused_and_not_shown(
     assert KEY not in str(refused.value)
 
 
-@pytest.mark.usefixtures("keys")
 def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
     """Dagster refuses one in a wrong place."""
     graph = build_definitions(settings_of(tmp_path)).resolve_asset_graph()

@@ -65,13 +65,30 @@ def evidence(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("claim", "verdict", "code"), [(TRUE, "Supported", 0), (FALSE, "Refuted", 1)]
+    ("claim", "basis", "code", "words"),
+    [
+        (TRUE, "answered", 0, "Supported"),
+        (FALSE, "answered", 1, "Refuted"),
+        (
+            *("Ada Brown was born in Odense and married Niels Holm in Paris.", "partly", 1),
+            "Refuted: the evidence answers only some questions",
+        ),
+        (
+            *("The bridge of Torbeck was opened in 1871.", "silent", 1),
+            "Refuted: the evidence does not say",
+        ),
+    ],
 )
-def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path: Path):
-    """Verdict and exit code agree; each answer has sentences of the evidence."""
-    result = verify(tmp_path, "--claim", claim, "--evidence", evidence, "--json")
+def test_one_claim(claim: str, basis: str, code: int, words: str, evidence: Path, tmp_path: Path):
+    """Verdict, basis and exit code agree in JSON, in the text and on the page.
+
+    Each answer of a claim that is answered has sentences of the evidence.
+    """
+    asked, page = ("--claim", claim, "--evidence", evidence), tmp_path / "page.html"
+    result = verify(tmp_path, *asked, "--json")
     (one,) = lines(result)
-    assert (code, verdict) == (result.exit_code, one["verdict"])
+    verdict = words.partition(":")[0]
+    assert (code, basis, verdict) == (result.exit_code, one["basis"], one["verdict"])
     assert KEYS == list(one)
     assert (claim, None, [WEAK]) == (one["claim"], one["confidence"], one["warnings"])
     assert one["engine"].startswith("rule_chat:")
@@ -79,34 +96,12 @@ def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path
     for question in one["questions"]:
         assert ["question", "answer", "evidence", "thought", "cells"] == list(question)
         assert set(question["evidence"]) <= set(split_sentences(SWIMMER))
-        assert question["evidence"]
-    page = verify(tmp_path, "--claim", claim, "--evidence", evidence)
-    assert (code, f"{WEAK}\n") == (page.exit_code, page.stderr)
-    assert max(map(len, page.stdout.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(
-    ("claim", "basis", "words"),
-    [
-        (TRUE, "answered", "Supported"),
-        ("Ada Brown was born in Odense and married Niels Holm in Paris.", "partly",
-         "Refuted: the evidence answers only some questions"),
-        ("The bridge of Torbeck was opened in 1871.", "silent",
-         "Refuted: the evidence does not say"),
-    ],
-)  # fmt: skip
-def test_a_verdict_says_what_it_rests_on(
-    claim: str, basis: str, words: str, evidence: Path, tmp_path: Path
-):
-    """In JSON, in the text and on the page; no colour of a verdict where nothing was answered."""
-    asked = ("--claim", claim, "--evidence", evidence)
-    (one,) = lines(verify(tmp_path, *asked, "--json"))
-    assert (basis, words.partition(":")[0]) == (one["basis"], one["verdict"])
-    page = tmp_path / "page.html"
-    shown = [line.strip() for line in verify(tmp_path, *asked, "--html", page).stdout.splitlines()]
-    assert words in shown
-    _, block = packed(page)
-    assert [basis] == [detail["basis"] for detail in block["items"]]
+        assert question["evidence"] or basis != "answered"
+    shown = verify(tmp_path, *asked, "--html", page)
+    assert (code, WEAK) == (shown.exit_code, shown.stderr.splitlines()[0])
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert words in [line.strip() for line in shown.stdout.splitlines()]
+    assert [basis] == [detail["basis"] for detail in packed(page)[1]["items"]]
 
 
 def test_a_claim_from_a_table_cites_row_header_and_figure(tmp_path: Path):
@@ -175,10 +170,9 @@ def test_claims_from_python(tmp_path: Path):
 
 def test_exit_codes():
     """One claim: its verdict; many: whether all have one."""
-    assert [0, 1, 3] == [exit_code([v], many=False) for v in ("Supported", "Refuted", None)]
-    assert [0, 0, 3] == [exit_code([v], many=True) for v in ("Supported", "Refuted", None)]
-    assert 3 == exit_code(["Supported", None], many=True)
-    assert [4, 0] == [exit_code(["NotEnoughInfo"], many=many) for many in (False, True)]
+    verdicts = ("Supported", "Refuted", None, "NotEnoughInfo")
+    assert [0, 1, 3, 4] == [exit_code([verdict], many=False) for verdict in verdicts]
+    assert [0, 0, 3, 0] == [exit_code(["Supported", verdict], many=True) for verdict in verdicts]
 
 
 def at_endpoint(folder: Path, served: FaultServer, *claims: str) -> Result:
@@ -336,7 +330,7 @@ def test_the_python_of_the_page_runs(tmp_path: Path):
 
 
 BORN = "Ada Brown was born in Odense. Ada Brown won the national championship in 1937."
-ODENSE = "Ada Brown was born in Odense."
+ODENSE = BORN.partition(". ")[0] + "."
 
 
 def test_the_page_of_verified_claims(tmp_path: Path):

@@ -107,25 +107,20 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
             ask()
 
 
-def test_the_verifiers_server_is_started_by_the_command_that_is_set(tmp_path: Path):
-    """The command line that starts one, where none is named."""
-    ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
-    started = resources_of("paper", tmp_path, ours)["verifier"].server()
-    words = started.words
-    assert ("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve") == words[:4]
-    assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
-    assert "2" == words[words.index("--tensor-parallel-size") + 1]
-
-
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
-    """``docs/how-to/gpus.md`` has the very words; a revision that is served is recorded."""
-    verifier = resources_of("paper", tmp_path, {})["verifier"]
-    words = verifier.server("$COMMIT").words
+    """By the command that is set; ``docs/how-to/gpus.md`` has the very words of the default.
+
+    A revision that is served is recorded.
+    """
+    ours = variables(MACHINE__VLLM="env CUDA_VISIBLE_DEVICES=1 vllm serve", MACHINE__CARDS=2)
+    words = resources_of("paper", tmp_path, ours)["verifier"].server().words
+    program = ("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve")
+    assert (*program, "bespokelabs/Bespoke-MiniCheck-7B") == words[:5]
+    assert "2" == words[words.index("--tensor-parallel-size") + 1]
+    words = resources_of("paper", tmp_path, {})["verifier"].server("$COMMIT").words
     page = joined((ROOT / "docs/how-to/gpus.md").read_text("utf-8"))
-    commands = [
-        line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
-    ]
-    assert [[*words, "--host", "127.0.0.1", "--port", "8001"]] == commands
+    lines = [line for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")]
+    assert [[*words, "--host", "127.0.0.1", "--port", "8001"]] == [line.split() for line in lines]
     assert "--enable-prefix-caching" in words
     pinned = VerifierResource(
         results_dir=str(tmp_path),
@@ -179,10 +174,9 @@ def test_default_addresses_are_where_the_guide_starts_the_models():
 
 def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
     """The paper's pool starts two processes ten times, not once for each thousand claims."""
+    spacy = {"results_dir": str(tmp_path), "engine": "spacy"}
     sizes = [
-        EntitiesResource(
-            results_dir=str(tmp_path), engine="spacy", processes=processes, batch_size=batch
-        ).texts_at_a_time()
+        EntitiesResource(**spacy, processes=processes, batch_size=batch).texts_at_a_time()
         for processes, batch in ((1, 1_024), (2, 100_000), (2, 1_024))
     ]
     assert [1_024, 100_000] == sizes[:2]
@@ -345,21 +339,14 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path, file: str, text: str
 def test_a_second_run_calls_no_engine(tmp_path: Path):
     """Fresh resources over the same folder answer everything from the store."""
     where, claim = {"results_dir": str(tmp_path)}, "Maria Keller was born in Oslo in 1963."
-    answers = []
+    pairs, answers = [("Keller was born in Oslo in 1963.", claim)], []
     for run in range(2):
         entities, verifier = EntitiesResource(**where).open(), VerifierResource(**where).open()
         embedder, writer = EmbedderResource(**where).open(), DecomposerResource(**where).open()
-        pairs = [("Keller was born in Oslo in 1963.", claim)]
-        answers.append(
-            (
-                entities.entities([claim]),
-                verifier.support_probability(pairs).tolist(),
-                embedder.embed([claim]).tolist(),
-                writer.decompose(pairs),
-            )
-        )
+        answers.append([entities.entities([claim]), writer.decompose(pairs)])
+        answers[-1] += [verifier.support_probability(pairs).tolist()]
+        answers[-1] += [embedder.embed([claim]).tolist()]
         ports = (entities, verifier, embedder, writer)
-        assert [1 - run] * 4 == [port.calls for port in ports]
-        assert [run] * 4 == [port.hits for port in ports]
+        assert [(1 - run, run)] * 4 == [(port.calls, port.hits) for port in ports]
     assert answers[0] == answers[1]
     assert [2] == TokensResource().open().count(["word"]).tolist()

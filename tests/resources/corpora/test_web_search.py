@@ -14,7 +14,7 @@ from dagster_project.found_evidence import with_evidence
 from dagster_project.verify import checked_record, claim_verifier
 from decomposerl.errors import ConfigError, EngineError, EngineMissing, SourceFileError
 from decomposerl.extras import install_command
-from decomposerl.reports.verified import EvidenceSource, VerifiedClaim
+from decomposerl.reports.verified import EvidenceSource
 from decomposerl.traces.records import ClaimRecord
 from environment import settings_of
 from fault_server import Answer, FaultServer, redirect, streaming
@@ -96,14 +96,12 @@ def test_a_verdict_cites_the_page_of_each_sentence(tmp_path: Path):
     """Query, pages, time and the text that was used are in the result, as is what was not used."""
     pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
     other = Answer(headers=PLAIN, body=b"Ferries cross the river.")
-    results: list[VerifiedClaim] = []
     with FaultServer([PAGE, other, Answer(404)]) as served:
         urls = [f"{served.url}/{name}" for name in "abc"]
         web = WebSearch(finding(*urls), private=True)
         (record,), problems = with_evidence([CLAIM], web)
     with claim_verifier(settings_of(tmp_path)) as verifier:
-        verifier.verify([record], results.append)
-    (one,) = results
+        (one,) = verifier.verify([record])
     assert ("Supported", (ODENSE,)) == (one.verdict, one.questions[0].evidence)
     assert ((urls[0],),) == tuple(question.places for question in one.questions)
     used, unused = one.sources

@@ -42,6 +42,7 @@ from resources.evaluation.runner import (
 )
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.verifier.lexical import LexicalVerifier
+from tables import cases_beside
 from tiny_server import TinyServer
 
 PASSAGES = (
@@ -87,10 +88,13 @@ def test_a_claim_is_cut_into_what_the_template_asks_for(chat: RuleChat):
     assert "NONE" == said(chat, "next_question", "planned", claim=CLAIM, qa=qa)
 
 
-@pytest.mark.parametrize("case", CASES_OF_RULES["replies"], ids=lambda case: case["reply"][:30])
+@pytest.mark.parametrize(
+    "case", cases_beside(__file__, "rule_chat_replies"), ids=lambda case: case["reply"][:30]
+)
 def test_replies_come_from_the_evidence(chat: RuleChat, case: dict[str, Any]):
     """In the words that the template offers; unknown where the evidence says nothing."""
-    assert case["reply"] == said(chat, case["operation"], case["template"], **case["variables"])
+    given = {name: text.format(evidence=EVIDENCE) for name, text in case["variables"].items()}
+    assert case["reply"] == said(chat, case["operation"], case["template"], **given)
 
 
 def test_a_summary_is_one_line_and_a_conjunction_is_read(chat: RuleChat):
