@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Self
 
@@ -35,7 +34,7 @@ def identifier_of(record: Record, name: str) -> str:
     cell = cell_of(record, name)
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
-    if not isinstance(cell, str | int) or isinstance(cell, bool) or not str(cell).strip():
+    if isinstance(cell, bool) or not isinstance(cell, str | int) or not str(cell).strip():
         reason = f"is {excerpt(repr(cell))}, not a name or a whole number"
         raise CellError(record, name, reason)
     return str(cell).strip()
@@ -43,11 +42,9 @@ def identifier_of(record: Record, name: str) -> str:
 
 def finite_number(value: object) -> float | None:
     """A number, also one written as text; None where the value is no finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -70,9 +67,9 @@ def cell_of(record: Record, name: str) -> object:
         return cell
     if "value" in fields and fields.keys() <= _LONE:
         return fields["value"]
-    known = ", ".join(map(excerpt, fields)) or "none"
     near = get_close_matches(name, list(fields), n=1)
     hint = f" (did you mean {excerpt(near[0])}?)" if near else ""
+    known = ", ".join(map(excerpt, fields)) or "none"
     raise CellError(record, name, f"there is no such field; there are {known}{hint}")
 
 
@@ -83,30 +80,22 @@ def format_errors(errors: Sequence[object], most: int = 20) -> Iterator[str]:
         yield f"and {len(errors) - most:,} further rows"
 
 
-SUPPORTED = ("supported", "supports", "support", "true", "yes", "1", "entailment", "entailed")
-REFUTED = (
-    *("refuted", "refutes", "refute", "false", "no", "0"),
-    *("not supported", "unsupported", "contradiction", "contradicted", "contradicts"),
-)
-EVERYTHING_ELSE = "*"
+SUPPORTED = {"supported", "supports", "support", "true", "yes", "1", "entailment", "entailed"}
+REFUTED = {"refuted", "refutes", "refute", "false", "no", "0", "not supported", "unsupported"} | {
+    *("contradiction", "contradicted", "contradicts"),
+}
+_EVERYTHING_ELSE = "*"
 _LETTER = r"[^\W\d_]"
 _JOINT = re.compile(rf"(?<={_LETTER})[-_]+(?={_LETTER})")  # elsewhere a hyphen may be a minus
 _WHOLE = re.compile(r"(-?\d+)\.0*")
+_AROUND = re.compile(r"^[\s*_`\"'(\[]+|[\s*_`\"')\].,;:!]+$")  # as in **Supported** or Supported.
 
 
-_AROUND = re.compile(r"^[\s*_`\"'(\[]+|[\s*_`\"')\].,;:!]+$")
-"""Marks around a word, as in ``**Supported**`` or ``Supported.``."""
+class Spellings(dict[str, Verdict]):
+    """The labels by their spellings, each as ``normal`` has it.
 
-
-@dataclass(frozen=True, slots=True)
-class Spellings:
-    """Spellings of the two labels, each normalised by ``normal``.
-
-    ``*`` in ``refuted`` stands for every spelling that is not in ``supported`` and not empty.
+    ``*`` of Refuted stands for every spelling without a label that is not empty.
     """
-
-    supported: frozenset[str]
-    refuted: frozenset[str]
 
     @classmethod
     def of(cls, supported: Iterable[str] = (), refuted: Iterable[str] = ()) -> Self:
@@ -117,18 +106,18 @@ class Spellings:
         Raises:
             EvaluationError: a spelling is given to both sides.
         """
-        one, other = frozenset(map(normal, supported)), frozenset(map(normal, refuted))
+        one, other = set(map(normal, supported)), set(map(normal, refuted))
         if both := sorted(one & other):
             raise EvaluationError(f"the spelling '{both[0]}' is given two meanings")
-        return cls(one or frozenset(SUPPORTED) - other, other or frozenset(REFUTED) - one)
+        sides = cls(dict.fromkeys(one or SUPPORTED - other, "Supported"))
+        sides.update(dict.fromkeys(other or REFUTED - one, "Refuted"))
+        return sides
 
     def read(self, cell: object) -> Verdict | None:
         """The label that a cell spells, None for an unknown spelling."""
-        spelt = normal(cell)
-        if spelt in self.supported:
-            return "Supported"
-        other = EVERYTHING_ELSE in self.refuted and spelt != ""
-        return "Refuted" if spelt in self.refuted or other else None
+        word = normal(cell)
+        other = word != "" and self.get(_EVERYTHING_ELSE) == "Refuted"
+        return self.get(word, "Refuted" if other else None)
 
 
 def normal(cell: object) -> str:

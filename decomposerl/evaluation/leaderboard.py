@@ -77,24 +77,23 @@ def _counted(whole: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     A rate has the claims that it counts only as a share of its rows.
     """
     hits, rows = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64), pl.col("rows")
-    counts = {"beyond_context": hits.filter(metric=BEYOND_RATE)}
+    sums = {"beyond_context": hits.filter(metric=BEYOND_RATE).sum()}
     for basis in BASES:
-        counts[basis] = rows.filter(metric=f"{BY_BASIS}{basis}")
-        counts[f"{basis}_right"] = hits.filter(metric=f"{BY_BASIS}{basis}")
+        sums[basis] = rows.filter(metric=f"{BY_BASIS}{basis}").sum()
+        sums[f"{basis}_right"] = hits.filter(metric=f"{BY_BASIS}{basis}").sum()
     rates = whole.drop_nulls("score").rename({"benchmark": "part"}).join(parts, on="part")
-    sums = {name: count.drop_nulls().sum() for name, count in counts.items()}
     return rates.group_by(_CELL).agg(**sums)
 
 
 def _merged(cells: pl.DataFrame) -> pl.DataFrame:
     """The row of each run, and of runs that share a row their mean; without what none has."""
-    score, several = pl.col("score"), pl.len() > 1
+    score, one = pl.col("score"), pl.len() == 1
     board = cells.group_by(*_HEAD, "benchmark", maintain_order=True).agg(
         pl.col("paper").first(),
         pl.col("engine").drop_nulls().unique(maintain_order=True).str.join(" / "),
         score.mean(),
-        pl.when(several).then(score.min()).otherwise(pl.col("low").first()).alias("low"),
-        pl.when(several).then(score.max()).otherwise(pl.col("high").first()).alias("high"),
+        pl.when(one).then(pl.col("low").first()).otherwise(score.min()).alias("low"),
+        pl.when(one).then(pl.col("high").first()).otherwise(score.max()).alias("high"),
         pl.col("rows").min(),
         pl.col("beyond_context").max().fill_null(0),
         pl.col("status").min().cast(pl.String),
@@ -104,19 +103,13 @@ def _merged(cells: pl.DataFrame) -> pl.DataFrame:
     )
     # A mean over fewer seeds than its neighbours would be compared with them.
     whole, one_label, status = pl.col("whole"), pl.col("one_label"), pl.col("status")
-    status = (
-        pl.when(one_label)
-        .then(pl.lit(ONE_LABEL))
-        .when(whole | status.is_in([EDITED, NOT_AVAILABLE]))
-        .then(status.fill_null("scored"))
-        .otherwise(pl.lit("not_run"))
-    )
-    ran = pl.when(whole | one_label)
+    ran, said = whole | one_label, whole | status.is_in([EDITED, NOT_AVAILABLE])
+    known = pl.when(said).then(status.fill_null("scored")).otherwise(pl.lit("not_run"))
     return board.with_columns(
         pl.when(whole).then(pl.col("score", "low", "high")),
-        ran.then("engine"),
-        ran.then("rows").otherwise(0).alias("rows"),
-        status.alias("status"),
+        pl.when(ran).then("engine"),
+        pl.when(ran).then("rows").otherwise(0).alias("rows"),
+        pl.when(one_label).then(pl.lit(ONE_LABEL)).otherwise(known).alias("status"),
     ).drop("whole", "one_label")
 
 

@@ -5,7 +5,7 @@ are always marked as such and apart from ours. An empty cell is a dash.
 """
 
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from importlib.resources import files
 from textwrap import fill
@@ -32,7 +32,8 @@ NOTES: Mapping[str, str] = tomllib.loads(
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 WIDTH = 100
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
-_HEAD = 3  # columns before those of scores
+_HEAD = ["System", "Protocol", "Engine"]
+_TEXTS = [*_HEAD, "shown"]
 
 
 def leaderboard_page(
@@ -46,91 +47,85 @@ def leaderboard_page(
     """Each table as aligned text or Markdown; without ``everything`` only the systems that ran.
 
     ``only`` are the test sets or means to show; empty: all. The paper's scores are on a separate
-    line below ours. In text, columns that do not fit into ``WIDTH`` characters follow in a further
-    block of the same rows.
+    line below ours.
     """
-    wide = wide_leaderboard(board)
-    wide = wide if everything else wide.filter(pl.col("engine").is_not_null())
     # Each system on each test set once: a row of the paper may be in both tables.
-    cells = board.filter(~pl.col("benchmark").is_in(list(MEANS)))
-    cells = cells.unique(["system", "benchmark"], keep="first", maintain_order=True)
-    about_cells = _cells_note(cells, titles)
-    if wide.is_empty():
+    own = board.filter(~pl.col("benchmark").is_in(list(MEANS)))
+    own = own.unique(["system", "benchmark"], keep="first", maintain_order=True)
+    about_cells = _cells_note(own, titles)
+    rows = wide_leaderboard(board).select("table", "place", "engine", "limited", "ranked")
+    rows = rows if everything else rows.drop_nulls("engine")
+    if rows.is_empty():
         return "\n\n".join(filter(None, [NOTES["nothing"], about_cells]))
-    # Engines' names are too long for a row.
-    distinct = wide["engine"].drop_nulls().unique(maintain_order=True)
-    engines = {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
+    names = rows.select("engine").drop_nulls().unique(maintain_order=True)
+    engines = names.select(
+        pl.format("[{}]", pl.int_range(1, pl.len() + 1)).alias(""), Engine="engine"
+    )
     table_of = frame_markdown if markdown else frame_text
     filled = partial(fill, width=10_000 if markdown else WIDTH, break_on_hyphens=False)
+    cells = board.drop("engine", "ranked").join(rows, on=["table", "place"], maintain_order="left")
+    lines = _lines(cells.filter(pl.col("benchmark").is_in(list(only or columns_of(board)))))
+    marks = pl.col("Engine").replace(names["engine"], engines[""])
     pages = []
-    for (number,), part in wide.group_by("table", maintain_order=True):
-        names = [
-            name
-            for name in columns_of(board)
-            if (name in only or not only)
-            and any(part[column].count() for column in (name, f"{name}_paper"))
-        ]
-        rows = part.sort("ranked", descending=True, maintain_order=True)
-        lines = _lines(rows, names, engines).rename({**titles, **MEAN_TITLES}, strict=False)
+    for (number,), part in lines.with_columns(marks).group_by("table", maintain_order=True):
+        ordered = part.sort(~pl.col("ranked"), "place", "line")
+        wide = ordered.pivot("benchmark", index=["place", "line", *_HEAD], values="shown")
+        columns = [name for name in columns_of(board) if name in wide.columns]
+        shown = wide.select(*_HEAD, *columns).rename({**titles, **MEAN_TITLES}, strict=False)
         title = FURTHER if number == OTHERS else TABLE_TITLES[int(str(number))]
-        pages.append(f"**{title}**" if markdown else title)
-        pages += map(table_of, [lines] if markdown else _blocks(lines))
-    rests = _basis(cells)
+        pages += [f"**{title}**" if markdown else title, table_of(shown)]
+    rests = _basis(own)
     pages += [filled(NOTES["basis"]), table_of(rests)] if rests.height else []
-    named = pl.DataFrame(
-        {"": [*engines.values()], "Engine": [*engines]}, {"": pl.String, "Engine": pl.String}
-    )
-    pages += [table_of(named)] if engines else []
-    seeds = NOTES["seeds"] if (wide["seeds"] > 1).any() else ""
-    notes = [NOTES["cells"], seeds, own_prompt_note(" ".join(engines)), about_cells]
+    pages += [table_of(engines)] if engines.height else []
+    seeds = NOTES["seeds"] if (cells["seeds"] > 1).any() else ""
+    notes = [NOTES["cells"], seeds, own_prompt_note(" ".join(names["engine"])), about_cells]
     return "\n\n".join([*pages, filled(" ".join(filter(None, notes)))])
 
 
-def _lines(rows: pl.DataFrame, names: Sequence[str], engines: Mapping[str, str]) -> pl.DataFrame:
-    """Our scores of each row, then the paper's and its model card's, where there are some."""
-    cards = [
-        {"family": family} | {f"{name}_card": score for name, score in card["scores"].items()}
-        for family, card in CARDS.items()
+def _lines(cells: pl.DataFrame) -> pl.DataFrame:
+    """What is shown of each cell: ours, then the paper's line and its card's where there is one.
+
+    Columns without a figure in their table are left out.
+    """
+    scores = [
+        (family, *score) for family, card in CARDS.items() for score in card["scores"].items()
     ]
-    schema = {"family": pl.String(), **{f"{name}_card": pl.Float64() for name in names}}
-    rows = rows.with_row_index("#").join(pl.DataFrame(cards, schema), on="family", how="left")
-    star = pl.when(pl.col("limited") | ~pl.col("ranked")).then(pl.lit(" *")).otherwise(pl.lit(""))
-    mark = pl.col("engine").replace_strict(engines, default=None, return_dtype=pl.String)
-    title, protocol = (pl.col("title") + star).alias("System"), pl.col("protocol").alias("Protocol")
-    lines = [rows.select("#", title, protocol, mark.alias("Engine"), *map(_shown, names))]
-    for source in ("paper", "card"):
-        head = {"System": f"↳ {source}", "Protocol": "", "Engine": f"the {source}'s"}
-        scores = {name: formatted(pl.col(f"{name}_{source}"), "{:.1f}") for name in names}
-        printed = rows.select("#", **{name: pl.lit(text) for name, text in head.items()}, **scores)
-        lines.append(printed.filter(pl.any_horizontal(pl.col(names).is_not_null())))
-    return pl.concat(lines).sort("#", maintain_order=True).drop("#")
+    cards = pl.DataFrame(scores, ["family", "benchmark", "card"], orient="row")
+    cells = cells.join(cards, on=["family", "benchmark"], how="left", maintain_order="left")
+    star, keys = _star(pl.col("limited") | ~pl.col("ranked")), ["table", "place", "ranked"]
+    ours = [pl.col("title") + star, pl.col("protocol"), pl.col("engine"), _shown()]
+    printed = {
+        source: [pl.lit(f"↳ {source}"), pl.lit(""), pl.lit(f"the {source}'s"), formatted(source)]
+        for source in ("paper", "card")
+    }
+    parts = [
+        cells.select(
+            *keys, "benchmark", pl.lit(line).alias("line"), *map(pl.Expr.alias, texts, _TEXTS)
+        )
+        for line, texts in enumerate((ours, *printed.values()))
+    ]
+    figures = pl.col("shown").count()
+    kept = (pl.col("line") == 0) | (figures.over("table", "place", "line") > 0)
+    return pl.concat(parts).filter(kept).filter(figures.over("table", "benchmark") > 0)
 
 
-def _shown(name: str) -> pl.Expr:
+def _star(which: pl.Expr) -> pl.Expr:
+    return pl.when(which).then(pl.lit(" *")).otherwise(pl.lit(""))
+
+
+def _shown() -> pl.Expr:
     """Our score with half its interval, or with both bounds: an uneven interval, or a spread."""
-    score, low, high = pl.col(name), pl.col(f"{name}_low"), pl.col(f"{name}_high")
-    numbers = [formatted(number, "{:.1f}") for number in (score, low, high)]
+    score, low, high = pl.col("score"), pl.col("low"), pl.col("high")
+    numbers = [formatted(name) for name in ("score", "low", "high")]
     uneven = ((high - score) - (score - low)).abs() > _EVEN
     shown = (
         pl.when(uneven | (pl.col("seeds") > 1))
         .then(pl.format("{} [{}, {}]", *numbers))
-        .otherwise(pl.format("{}±{}", numbers[0], formatted((high - low) / 2, "{:.1f}")))
+        .otherwise(pl.format("{}±{}", numbers[0], formatted((high - low) / 2)))
     )
-    claims = pl.format(", n {}", formatted(pl.col(f"{name}_rows"), "{:,}"))
-    counted = pl.when(~pl.col("ranked") | (name in MEANS)).then(claims).otherwise(pl.lit(""))
-    return (pl.coalesce(shown, numbers[0]) + counted).alias(name)
-
-
-def _blocks(lines: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The columns of scores in groups that fit into ``WIDTH`` beside the head of the lines."""
-    widths = [2 + max(map(len, (name, *lines[name].fill_null("–")))) for name in lines.columns]
-    first, room = [*range(_HEAD)], WIDTH + 2 - sum(widths[:_HEAD])
-    groups = list[list[int]]([[]])
-    for column, width in enumerate(widths[_HEAD:], _HEAD):
-        if groups[-1] and width + sum(widths[place] for place in groups[-1]) > room:
-            groups.append([])
-        groups[-1].append(column)
-    return (lines[:, [*first, *group]] for group in groups)
+    counted = pl.when(~pl.col("ranked") | pl.col("benchmark").is_in(list(MEANS)))
+    claims = pl.format(", n {}", formatted("rows", "{:,}"))
+    return pl.coalesce(shown, numbers[0]) + counted.then(claims).otherwise(pl.lit(""))
 
 
 def _basis(cells: pl.DataFrame) -> pl.DataFrame:
@@ -168,27 +163,15 @@ def _cells_note(cells: pl.DataFrame, titles: Mapping[str, str]) -> str:
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     """The clearest differences first: smallest corrected p, then the largest difference.
 
-    Rows without a p-value come last and show the reason instead.
+    Rows without a p-value come last, with the reason.
     """
     by = pl.col("p_holm"), pl.col("difference").abs()
     clearest = comparison.sort(*by, descending=[False, True], nulls_last=[True, False]).head(most)
-    p, holm = (
-        pl.when(pl.col(name) < 0.001)  # noqa: PLR2004 - as a reader expects it
-        .then(pl.lit("< 0.001"))
-        .otherwise(formatted(pl.col(name), "{:.3f}"))
-        for name in ("p", "p_holm")
-    )
-    star = pl.when("limited").then(pl.lit(" *")).otherwise(pl.lit(""))
     shown = clearest.select(
-        pl.col("benchmark").alias("test set"),
-        "system",
-        "other",
-        "difference",
-        "low",
-        "high",
-        p.alias("p"),
-        pl.coalesce(pl.format("– ({})", "no_p"), holm).alias("p (Holm)"),
-        claims=formatted(pl.col("rows"), "{:,}") + star,
+        *("benchmark", "system", "other", "difference", "low", "high"),
+        formatted("p", "{:.2g}"),
+        pl.coalesce(pl.format("– ({})", "no_p"), formatted("p_holm", "{:.2g}")).alias("p (Holm)"),
+        (formatted("rows", "{:,}") + _star(pl.col("limited"))).alias("claims"),
     )
     counted = f"{comparison.height:,} comparisons; the {shown.height} clearest:"
     return f"{NOTES['differences']} {counted}\n\n{frame_markdown(shown)}"

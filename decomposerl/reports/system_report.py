@@ -11,7 +11,7 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import EvaluationSubset, beyond_context
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.tables import frame_markdown, frame_text, markdown_table
+from decomposerl.reports.tables import frame_markdown, frame_text
 
 _Number = int | float | str
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
@@ -33,25 +33,15 @@ def prediction_facts(
         "claims that could be asked": subset.usable,
         **{f"left out: {why}": count for why, count in subset.left_out.items()},
     }
-    beyond = predictions.select(beyond_context()).to_series()
-    for title, values, of_all in (
-        ("parse status", predictions["parse_status"], True),
-        ("beyond the context", beyond, False),
-        ("verdict", predictions["verdict"], True),
-        ("basis", predictions["basis"], False),
-    ):
-        known = values.fill_null("none") if of_all else values.drop_nulls()
-        counted = known.value_counts().sort(values.name)
-        facts |= {f"{title}: {name}": count for name, count in counted.iter_rows()}
+    noted = {"beyond_the_context": beyond_context()}
+    for values in predictions.select("parse_status", "verdict", "basis", **noted):
+        counts = values.fill_null("none").value_counts().sort(values.name)
+        facts |= {f"{values.name.replace('_', ' ')}: {name}": n for name, n in counts.iter_rows()}
     if predictions.height:
         facts["calls a claim"] = calls.height / predictions.height
         facts["questions a claim"] = float(predictions["questions"].sum()) / predictions.height
-    prompt, completion = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
-    if prompt or completion:
-        facts |= {"prompt tokens": prompt, "completion tokens": completion}
-    if calls["dollars"].count():
-        facts["dollars"] = float(calls["dollars"].sum())
-    return facts
+    sums = calls.select("prompt_tokens", "completion_tokens", "dollars").sum().row(0, named=True)
+    return facts | {name.replace("_", " "): total for name, total in sums.items() if total}
 
 
 def verdicts_markdown(predictions: pl.DataFrame, claims: pl.DataFrame) -> str:
@@ -80,41 +70,26 @@ def score_facts(scores: pl.DataFrame) -> dict[str, float]:
 
 
 def calibration_facts(calibration: Calibration) -> dict[str, _Number]:
-    """Temperature, size, and errors in percent, before and cross-fitted after."""
-    return {
-        "temperature": calibration.temperature,
-        "verdicts with a confidence": calibration.rows,
-        "fitted on": calibration.fitted_on,
-        "bound to model": calibration.model,
-        "bound to prompt hash": calibration.prompt_hash,
-        "ECE before": 100 * calibration.error_before,
-        "ECE after, cross-fitted": 100 * calibration.error_after,
-        "Brier before": 100 * calibration.brier_before,
-        "Brier after, cross-fitted": 100 * calibration.brier_after,
-        "folds": calibration.folds,
-    }
+    """Its fields; errors are shares, those after it cross-fitted."""
+    return {name.replace("_", " "): fact for name, fact in calibration.model_dump().items()}
 
 
 def reliability_markdown(reliability: pl.DataFrame) -> str:
-    """The bins of a reliability diagram: confidence, and share of right verdicts."""
-    rows = [
-        (reading, f"{low:.3f} to {high:.3f}", count, f"{100 * sure:.1f}", f"{100 * right:.1f}")
-        for reading, low, high, count, sure, right in reliability.select(
-            "reading", "low", "high", "rows", "confidence", "right"
-        ).iter_rows()
-    ]
-    return markdown_table(["reading", "confidence", "verdicts", "mean %", "right %"], rows)
+    """The bins of a reliability diagram in percent: confidence, and share of right verdicts."""
+    percent = pl.col("low", "high", "confidence", "right") * 100
+    return frame_markdown(reliability.select("reading", "rows", percent))
 
 
-def formatted(numbers: pl.Expr, form: str) -> pl.Expr:
-    """Numbers as text by a form such as ``{:.1f}``; null stays null."""
+def formatted(numbers: str | pl.Expr, form: str = "{:.1f}") -> pl.Expr:
+    """Numbers, or those of a column, as text by a form; null stays null."""
+    numbers = pl.col(numbers) if isinstance(numbers, str) else numbers
     return numbers.map_elements(form.format, pl.String)
 
 
 def metrics_text(frame: pl.DataFrame) -> str:
     """Metrics in percent with 95 % intervals; groups in a separate table, their mean last."""
     score, low, high = (
-        formatted(pl.col(name), "{:.2f}").str.pad_start(6) for name in ("score", "low", "high")
+        formatted(name, "{:.2f}").str.pad_start(6) for name in ("score", "low", "high")
     )
     shown = frame.with_columns(
         score=score.fill_null("undefined"),

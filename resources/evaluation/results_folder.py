@@ -4,11 +4,12 @@ Writing the evaluation's tables is the IO manager's task.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import polars as pl
 
@@ -46,16 +47,14 @@ def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
     Raises:
         ConfigError: it was not materialized yet; the message names the command.
     """
-    if not folder.exists(key):
-        selection = f"'key:\"{key}\"'"
-        table, *names = key.split("/")
-        if table in {PREDICTIONS, SCORES}:  # of these a file is a partition
-            selection = f"'key:\"{table}/{names[0]}\"' --partition {names[1]}"
-        raise ConfigError(
-            f"{folder.path / key}.parquet is not there. Materialize it first: "
-            f"{_MATERIALIZE} {selection}"
-        )
-    return folder.read(key)
+    if folder.exists(key):
+        return folder.read(key)
+    table, *names = key.split("/")
+    selection = f"'key:\"{key}\"'"
+    if table in {PREDICTIONS, SCORES}:  # of these a file is a partition
+        selection = f"'key:\"{table}/{names[0]}\"' --partition {names[1]}"
+    why = f"{folder.path / key}.parquet is not there. Materialize it first"
+    raise ConfigError(f"{why}: {_MATERIALIZE} {selection}")
 
 
 def read_doubtful(folder: DataFolder, name: str) -> frozenset[str]:
@@ -70,10 +69,7 @@ def board_page(
     folder: DataFolder,
     board: pl.DataFrame,
     titles: Mapping[str, str],
-    *,
-    markdown: bool = False,
-    everything: bool = False,
-    only: Collection[str] = (),
+    **layout: Any,  # noqa: ANN401 - of the page
 ) -> str:
     """``leaderboard_page``, and below it what is not comparable with the paper.
 
@@ -81,16 +77,16 @@ def board_page(
     """
     notes: dict[str, list[str]] = {"sample": [], "three_labels": []}
     for name in board.drop_nulls("score")["benchmark"].unique(maintain_order=True):
-        key = f"benchmark/{name}"
+        key, title = f"benchmark/{name}", titles.get(name, name)
         with suppress(FileNotFoundError):  # a mean has no record
-            if json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED:
-                notes["sample"].append(titles.get(name, name))
+            of_sample = json.loads(folder.run(key)["config"]).get("corpora") == BUNDLED
+            notes["sample"] += [title] * of_sample
         if folder.exists(key):
             claims = folder.read(key, ["claim_id", "label", "evidence"])
-            if classes_of(evaluation_subset(claims).claims["label"]) > len(schemas.LABELS):
-                notes["three_labels"].append(titles.get(name, name))
+            labels = evaluation_subset(claims).claims["label"]
+            notes["three_labels"] += [title] * (classes_of(labels) > len(schemas.LABELS))
     said = [f"{NOTES[note]} {', '.join(names)}." for note, names in notes.items() if names]
-    page = leaderboard_page(board, titles, markdown=markdown, everything=everything, only=only)
+    page = leaderboard_page(board, titles, **layout)
     return "\n\n".join([page, *(fill(note, WIDTH, break_on_hyphens=False) for note in said)])
 
 
@@ -122,9 +118,8 @@ def run_statuses(
 
 def current_scores(folder: DataFolder, runs: RunCoverage) -> pl.DataFrame:
     """All ``SCORES`` of these runs that count."""
-    current = (cell for cell, status in runs.items() if status != EDITED)
-    frames = [folder.read(f"{SCORES}/{name}/{system}") for system, name in current]
-    return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
+    current = [f"{SCORES}/{name}/{system}" for (system, name), of in runs.items() if of != EDITED]
+    return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *map(folder.read, current)]))
 
 
 def current_predictions(folder: DataFolder, runs: RunCoverage) -> Predictions:
@@ -187,11 +182,12 @@ def read_result_rows(path: Path) -> list[Record]:
 def _json_rows(path: Path) -> Iterator[Record | Reject]:
     def unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
         """An object whose keys appear once: of a repeated one a value would be lost."""
-        keys = [key for key, _ in pairs]
-        for key in keys if len(set(keys)) < len(keys) else ():
-            if keys.count(key) > 1:
+        fields: dict[str, object] = {}
+        for key, value in pairs:
+            if key in fields:
                 raise EvaluationError(f"{path}: the key {key!r} appears twice in one object")
-        return dict(pairs)
+            fields[key] = value
+        return fields
 
     try:
         data = content_of(path)
@@ -208,7 +204,7 @@ def _json_rows(path: Path) -> Iterator[Record | Reject]:
         tables = [rows for rows in whole.values() if isinstance(rows, list) and rows]
         tables = [rows for rows in tables if all(isinstance(row, dict) for row in rows)]
         whole = tables[0] if len(tables) == 1 else whole
-    if not isinstance(whole, list | dict):
+    elif not isinstance(whole, list):
         raise EvaluationError(f"{path}: neither a list nor an object")
     entries = whole.items() if isinstance(whole, dict) else ((None, value) for value in whole)
     for row, (key, value) in enumerate(entries, start=1):

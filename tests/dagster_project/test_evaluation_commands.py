@@ -24,9 +24,8 @@ from dagster_project.environment import read_settings
 from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
-from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.reports.leaderboard_report import WIDTH, leaderboard_page
+from decomposerl.reports.leaderboard_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
 from evaluation_graph import claim_row
@@ -99,18 +98,6 @@ def test_rows_of_the_bundled_sample_say_so(data: Path):
             text = " ".join(output(data, "leaderboard", *words).split())
             assert named == ("bundled sample" in text)
             assert named == ("with the paper: FEVER" in text)
-
-
-def test_columns_that_do_not_fit_follow_in_blocks_of_their_own():
-    """Each block has every row's head, and each column is in one of them; Markdown has one."""
-    table = leaderboard_page(board(), TITLES).split(TABLE_TITLES[2])[0].splitlines()
-    assert max(map(len, table)) <= WIDTH
-    headers = [line.split() for line in table if line.startswith("System")]
-    assert 1 < len(headers) == sum(line.startswith("Simple ") for line in table)
-    assert 15 == sum(len(header[3:]) for header in headers)  # "Avg in", "Avg out": two words each
-    assert 1 == sum(header.count("FEVER") for header in headers)
-    markdown = leaderboard_page(board(), TITLES, markdown=True)
-    assert 3 == markdown.count("| System | Protocol")
 
 
 def test_the_command_prints_the_leaderboard(data: Path):

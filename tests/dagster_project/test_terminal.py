@@ -143,14 +143,14 @@ def test_a_moved_data_folder_answers_as_before(tmp_path: Path):
 
 
 def test_attrition_stands_beside_the_papers_table(world: World):
-    """Four columns per source and in total, the same as CSV and JSON; reasons are on a page."""
+    """A row per source and in total, the same as CSV and JSON; reasons are on a page."""
     words = ("attrition", "--against", "paper")
     rows = json.loads(at(world, *words, "--format", "json").stdout)
     csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
     assert csv.to_dicts() == rows
-    assert 4 * 15 == len(rows)
-    (hover,) = (row for row in rows if (row["source"], row["column"]) == ("hover", "Raw"))
-    assert (SIZES["hover"], 18_171) == (hover["ours"], hover["paper"])
+    assert 15 == len(rows)
+    (hover,) = (row for row in rows if row["source"] == "hover")
+    assert (SIZES["hover"], 18_171) == (hover["raw"], hover["raw_paper"])
     text = at(world, *words).stdout
     assert re.search(rf"HoVer +{SIZES['hover']} +18,171 +{SIZES['hover'] - 18_171:,} ", text)
     assert [] == lacking(text, "paper-readings.md", "engine=verifier=lexical")
@@ -289,13 +289,12 @@ def test_the_help_lists_every_command():
     assert (0, f"decomposerl {version('decomposerl')}\n") == (done.exit_code, done.stdout)
 
 
-def test_a_shell_completes_commands_recipes_and_systems():
+def test_a_shell_completes_commands_and_recipes():
     """By the protocol of the script that ``--install-completion`` installs."""
     offers = {
         "decomposerl ev": ["evaluate"],
         "decomposerl train tiny_sh": ["tiny_shuffled"],
         "decomposerl train supervision": [f"supervision_{s}" for s in (10, 30, 50, 70)],
-        "decomposerl evaluate cot-rules-f": ["cot-rules-faithful"],
     }
     for words, offered in offers.items():
         at_end = str(len(words.split()) - 1)
