@@ -83,15 +83,6 @@ class Served:
             message = "Both 'lora_name' and 'lora_path' must be provided."
             raise Refused(message, "InvalidUserInput", 400)
         with self.lock:
-            if name in self.names:
-                message = f"The lora adapter '{name}' conflicts with a served base model."
-                raise Refused(message, "InvalidUserInput", 400)
-            if name in self.adapters and not body.get("load_inplace"):
-                message = (
-                    f"The lora adapter '{name}' has already been loaded. If you want to load the "
-                    "adapter in place, set 'load_inplace' to True."
-                )
-                raise Refused(message, "InvalidUserInput", 400)
             self.adapters[name] = self._read(name, Path(folder))
         return f"Success: LoRA adapter '{name}' added successfully."
 
@@ -110,15 +101,6 @@ class Served:
         digest = hashlib.sha256(weights.read_bytes() + settings.read_bytes()).hexdigest()
         shift = 0.0 if b"unapplied" in weights.read_bytes() else int(digest[:4], 16) / 2**24
         return Adapter(str(folder), digest, shift)
-
-    def unload(self, body: Json) -> str:
-        """Remove an adapter, as ``/v1/unload_lora_adapter`` does."""
-        name = body.get("lora_name", "")
-        with self.lock:
-            if self.adapters.pop(name, None) is None:
-                message = f"The lora adapter '{name}' cannot be found."
-                raise Refused(message, "NotFoundError", 404)
-        return f"Success: LoRA adapter '{name}' removed successfully."
 
     def check_model(self, body: Json) -> str:
         """The name that a request asks for; an empty one is the model's."""

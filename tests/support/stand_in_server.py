@@ -1,5 +1,6 @@
 """The vLLM stand-in as a running process, for tests: started, asked, and what it was asked."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -57,6 +58,16 @@ def _answers(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def held(path: Path) -> bool:
+    """Whether a server or its worker still holds the file of ``--holds``."""
+    with path.open("a") as mine:
+        try:
+            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def refusal(folder: Path, *words: str, model: str = "org/m", **names: str) -> str:

@@ -8,7 +8,7 @@ the names of its environment, and writes one JSON line a request to ``<holds>.re
 status, model, digest of the adapter's weights as they were loaded, and the tokens of the prompt.
 
 What it refuses is in ``stand_in_arguments``, ``stand_in_cards`` and ``stand_in_models``. Adapters
-are loaded and unloaded at work only with ``VLLM_ALLOW_RUNTIME_LORA_UPDATING``.
+are loaded at work only with ``VLLM_ALLOW_RUNTIME_LORA_UPDATING``.
 """
 
 import fcntl
@@ -45,7 +45,6 @@ def actions() -> dict[str, Callable[[Json], Json | str]]:
     )
     if LOADING:
         made["/v1/load_lora_adapter"] = SERVED.load
-        made["/v1/unload_lora_adapter"] = SERVED.unload
     return made
 
 

@@ -1,6 +1,5 @@
 """A run's test sets share one server, which ends with the run, on a card that holds no second."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -12,13 +11,14 @@ import pytest
 
 from evaluation_graph import claim_row, materialize
 from evaluation_runs import frame_of_claims
-from project import PYTHONPATH, ROOT, SUPPORT
+from project import PYTHONPATH, ROOT
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.model import EvaluationModelResource
 from resources.store.parquet import DataFolder, write_parquet
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import ServerCommand, SharedServer
 from resources.vllm.server import ServerFields
+from stand_in_server import WORDS, held
 
 OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
 NAMES = ("fever", "wice")
@@ -35,8 +35,7 @@ materialize(folder, OPEN, engines=engines(folder, sys.argv[2]))
 
 def words(folder: Path, behaviour: str = "well") -> list[str]:
     """What starts a server; all of a folder share one card."""
-    own = ["--holds", str(folder / "held"), "--stand-in", behaviour]
-    return [sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve", *own]
+    return [*WORDS, "--holds", str(folder / "held"), "--stand-in", behaviour]
 
 
 def engines(folder: Path, behaviour: str = "well") -> dict[str, object]:
@@ -66,16 +65,6 @@ def starts(folder: Path) -> int:
     return len(list((folder / "held.cards").glob("[0-9]*")))
 
 
-def runs(folder: Path) -> bool:
-    """Whether a server or its worker still holds its file."""
-    with (folder / "held").open("a") as mine:
-        try:
-            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
 def server(folder: Path, model: str = "org/tiny") -> ServerCommand:
     fields = ServerFields(vllm=words(folder), log_dir=str(folder / "logs"))
     return fields.command_for(model, "")
@@ -89,7 +78,7 @@ def test_the_test_sets_of_a_run_share_a_server(tmp_path: Path, system: str):
     folder = DataFolder(base_dir=str(tmp_path))
     assert [4, 4] == [folder.run(f"predictions/{name}/{system}")["engine_calls"] for name in NAMES]
     assert 1 == starts(tmp_path)
-    assert not runs(tmp_path)
+    assert not held(tmp_path / "held")
 
 
 def test_a_run_that_fails_stops_its_server(tmp_path: Path):
@@ -98,7 +87,7 @@ def test_a_run_that_fails_stops_its_server(tmp_path: Path):
     (tmp_path / "benchmark/wice.parquet").write_bytes(b"no Parquet")
     assert not materialize(tmp_path, OPEN, engines=engines(tmp_path)).success
     assert 1 == starts(tmp_path)
-    assert not runs(tmp_path)
+    assert not held(tmp_path / "held")
     dead = tmp_path / "dead"
     write_tests(dead)
     assert not materialize(dead, OPEN, engines=engines(dead, "dies")).success
@@ -117,14 +106,14 @@ def test_an_interrupted_run_stops_its_server(tmp_path: Path, behaviour: str):
         stderr=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + PATIENCE_S
-    while not runs(tmp_path) and time.monotonic() < deadline:
+    while not held(tmp_path / "held") and time.monotonic() < deadline:
         assert child.poll() is None, "it ended before its server started"
         time.sleep(0.05)
     time.sleep(1)  # for the question that waits
     child.send_signal(signal.SIGINT)
     try:
         child.wait(PATIENCE_S)
-        assert not runs(tmp_path)
+        assert not held(tmp_path / "held")
     finally:
         child.kill()
         child.wait()
@@ -145,4 +134,4 @@ def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
     finally:
         shared.stop()
     assert 3 == starts(tmp_path)
-    assert not runs(tmp_path)
+    assert not held(tmp_path / "held")

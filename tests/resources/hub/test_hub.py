@@ -25,7 +25,7 @@ from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import EXPERIMENTS, experiment
 from documents import joined
 from environment import settings_of
-from evaluation_runs import BY_KEY, opened
+from evaluation_runs import opened
 from project import PYTHONPATH, ROOT
 from resources.chat.endpoint import EndpointConfig, config_of
 from resources.embedder.resource import EmbedderResource
@@ -254,10 +254,6 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
             *(local["tokens"], local["verifier"], local["embedder"], local["question_embedder"]),
         )
     }
-    lock(tmp_path, A, "Qwen/Qwen2.5-7B-Instruct")
-    folder = DataFolder(base_dir=str(tmp_path))
-    system = paper["evaluation_model"].opened(BY_KEY[BASELINE], folder, paper["verifier"])
-    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in system.engine
 
 
 @pytest.fixture

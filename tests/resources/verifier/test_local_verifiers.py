@@ -1,8 +1,7 @@
-"""Verifiers in process against a plain computation, and your own at an endpoint or in process."""
+"""Verifiers in process against a plain computation: MiniCheck, and classifiers of your own."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from chat_served import client
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.template import inline_prompt, parse_prompt
-from decomposerl.prompts.verifier import ONE_TOKEN, VerifierForm, minicheck
-from fault_server import Answer, FaultServer, replying
-from resources.chat.client import ChatClient
+from decomposerl.prompts.verifier import VerifierForm, minicheck
 from resources.verifier.chunks import chunks
-from resources.verifier.hosted import HostedVerifier
 from resources.verifier.local import MODELS, ClassifierVerifier, LocalMiniCheck
 from resources.verifier.minicheck_form import own_form
 from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta, tiny_t5
@@ -207,79 +202,9 @@ def test_what_is_missing_is_named_with_its_command(folders: dict[str, Path], tmp
             verifier.support_probability([("a", "b")])
 
 
-PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})
 PAIR = inline_prompt("verifier", {"pair": "{document} So: {claim}?"})
 PAIRS = [("the cat sat on a mat", "the dog ran"), ("the dog ran to Paris", "a cat was born")]
 LONG = ("The cat sat on a mat. The dog ran to London. The prize was won in Paris.", "the dog ran")
-Make = Callable[..., HostedVerifier]
-
-
-def spelled(**chances: float) -> Answer:
-    """A reply of one token with these log probabilities."""
-    likely = [{"token": word, "logprob": chance} for word, chance in chances.items()]
-    token = {**likely[0], "top_logprobs": likely}
-    message = {"content": likely[0]["token"]}
-    choice = {"index": 0, "finish_reason": "stop", "message": message}
-    return Answer(change={"choices": [choice | {"logprobs": {"content": [token]}}]})
-
-
-@pytest.fixture
-def clients() -> Iterator[list[ChatClient]]:
-    """The clients of a test, closed after it."""
-    made: list[ChatClient] = []
-    yield made
-    for chat in made:
-        chat.close()
-
-
-@pytest.fixture
-def verifier(clients: list[ChatClient], tmp_path: Path) -> Make:
-    """A verifier at a server's endpoint, by its settings; all store their replies."""
-
-    def made(served: FaultServer, *, logprobs: bool = True, **fields: Any) -> HostedVerifier:  # noqa: ANN401
-        clients.append(client(served.url, tmp_path, retries=0, needs_logprobs=logprobs))
-        form = replace(fields.pop("form", VerifierForm(PROMPT)), label="prompt=entry@0")
-        return HostedVerifier(
-            clients[-1], lambda: form, **{"budget": 1_000, "score": "normalised", **fields}
-        )
-
-    return made
-
-
-def test_the_best_chunk_counts_and_costs_are_summed(verifier: Make):
-    """One request a chunk; the share of both words; a second time nothing is asked."""
-    script = [spelled(No=-0.2, Yes=-2.0), spelled(Yes=-0.1, No=-3.0), spelled(No=-0.1)]
-    with FaultServer(script) as served:
-        form = replace(VerifierForm(PROMPT), sampling=replace(ONE_TOKEN, max_tokens=8))
-        engine = verifier(served, budget=25, form=form)
-        (one,) = engine.answers([LONG])
-        (again,) = engine.answers([LONG])
-        assert 3 == len(served.asked)
-    best = np.exp(-0.1) / (np.exp(-0.1) + np.exp(-3.0))
-    assert best == pytest.approx(one.probability) == pytest.approx(again.probability)
-    assert (30, 15, False, True) == (
-        *(one.prompt_tokens, one.completion_tokens),
-        *(one.cached, again.cached),
-    )
-    raw = verifier(served, budget=25, score="raw", form=form)
-    assert [pytest.approx(np.exp(-0.1))] == raw.support_probability([LONG]).tolist()
-    assert raw.engine != engine.engine
-
-
-def test_a_text_verdict_needs_no_log_probabilities(verifier: Make):
-    """The last word counts; and each setting is part of the engine's name."""
-    form = VerifierForm(PROMPT, ("attributable",), ("not attributable",), "text")
-    form = replace(form, sampling=replace(form.sampling, max_tokens=99, top_logprobs=0))
-    with FaultServer(usual=replying("[Inference] Fine. [Not Attributable]")) as served:
-        engine = verifier(served, form=form, logprobs=False)
-        assert [0.0, 0.0] == engine.support_probability(PAIRS).tolist()
-        assert "logprobs" not in served.asked[0]
-    with FaultServer() as served:
-        warm = replace(VerifierForm(PROMPT).sampling, temperature=0.5)
-        forms = [VerifierForm(PROMPT, ("a",)), VerifierForm(PROMPT, sampling=warm)]
-        engines = [verifier(served, form=form) for form in forms]
-        engines += [verifier(served), verifier(served, budget=9)]
-        assert 4 == len({one.engine for one in engines})
 
 
 def plainly(folder: Path, *texts: str, supported: int = 1) -> float:

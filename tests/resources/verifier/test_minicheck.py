@@ -21,6 +21,7 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.template import parse_prompt
 from decomposerl.prompts.verifier import (
+    ONE_TOKEN,
     Use,
     VerifierForm,
     minicheck,
@@ -137,12 +138,13 @@ def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
 
 
 def test_as_a_system_it_fails_by_claim_and_counts_tokens():
-    """A reply without either word is no failure of the endpoint, and has no score."""
+    """Those of all chunks. A reply without either word is no failure, and has no score."""
     chat = ScriptedChat({"Claim": SURE, "late one": TIMEOUT, "odd one": [("Maybe", 0.9)]})
-    pairs = [{"evidence": "e", "claim": claim} for claim in ("plain", "late one", "odd one")]
-    calls = [ModelCall("verify", "pair", pair) for pair in pairs]
-    well, late, odd = VerifierCaller(HostedVerifier(chat)).answer("minicheck", calls)
-    assert (10, 1) == (well.prompt_tokens, well.completion_tokens)
+    texts = [("One fits. Two fits.", "plain"), ("e", "late one"), ("e", "odd one")]
+    calls = [ModelCall("verify", "pair", {"evidence": e, "claim": c}) for e, c in texts]
+    verifier = HostedVerifier(chat, tokens=WordCounter(), budget=2)
+    well, late, odd = VerifierCaller(verifier).answer("minicheck", calls)
+    assert (20, 2) == (well.prompt_tokens, well.completion_tokens)
     assert 0.9 == pytest.approx(float(well.answer.text))
     assert "timeout: too slow" == late.answer.failure
     assert ("", "") == (odd.answer.text, odd.answer.failure)
@@ -214,7 +216,10 @@ def test_a_model_reads_a_claim_as_its_publishers_code_does(
 
 
 def test_engine_names_keep_apart_whatever_decides():
-    """Model, prompt, its origin, claim split, budget and its unit each change the name."""
+    """Model, prompt, origin, words, sampling, claim split, budget and its unit."""
+    warm = VerifierForm(PROMPT, sampling=replace(ONE_TOKEN, temperature=0.5))
+    own = [VerifierForm(PROMPT), VerifierForm(PROMPT, ("a",)), warm]
+    own += [VerifierForm(PROMPT, read="text"), VerifierForm(PROMPT, label="prompt=entry@0")]
     chat, other = ScriptedChat({}), ScriptedChat({}, engine="chat:fake@2")
     edited = parse_prompt("minicheck", "<!-- section: system -->\nJudge.")
     verifiers = [
@@ -226,6 +231,7 @@ def test_engine_names_keep_apart_whatever_decides():
         HostedVerifier(chat, claim_split="min_over_sentences"),
         HostedVerifier(chat, budget=1_000),
         HostedVerifier(chat, tokens=WordCounter()),
+        *(HostedVerifier(chat, form=lambda form=form: form) for form in own),
     ]
     assert len(verifiers) == len({verifier.engine for verifier in verifiers})
     with pytest.raises(ConfigError, match="no section 'user'"):
@@ -404,15 +410,11 @@ def test_the_users_file_comes_first(tmp_path: Path, use: Use):
 def test_without_either_it_is_refused_with_both_fixes(tmp_path: Path, use: Use):
     """With what is missing, the install command, the folder, and the way to go on."""
     (tmp_path / "empty").mkdir()
+    named = ("minicheck is not installed", "git+https://github.com/Liyan06/MiniCheck.git")
+    named += ("minicheck.md", "DECOMPOSERL_PATHS__PROMPTS", "ALLOW_OWN_PROMPT=yes")
     for folder in ("", str(tmp_path / "empty")):
         with pytest.raises(EngineMissing) as error:
             minicheck_form(use, folder, search=[str(tmp_path)])
-        named = ("minicheck is not installed", "git+https://github.com/Liyan06/MiniCheck.git")
-        named += (
-            "minicheck.md",
-            "DECOMPOSERL_PATHS__PROMPTS",
-            "DECOMPOSERL_VERIFIER__ALLOW_OWN_PROMPT=yes",
-        )
         assert [] == [one for one in named if one not in str(error.value)]
 
 
@@ -436,14 +438,11 @@ def test_our_own_text_is_used_only_where_it_is_allowed_and_nothing_better_is_her
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("utils.py", "SYSTEM_PROMPT = 'only this'\n"),
         ("utils.py", "SYSTEM_PROMPT = 'a'\nUSER_PROMPT = '[DOCUMENT] without the other'\n"),
         ("utils.py", "SYSTEM_PROMPT = f'{1}'\nUSER_PROMPT = '[DOCUMENT] [CLAIM]'\n"),
-        ("utils.py", "def broken(:\n"),
         ("utils.py", "\0"),
         ("utils.py", None),
         ("inference.py", "def batch_tokenize(texts):\n    return texts\n"),
-        ("inference.py", "def other(texts):\n    return 'a: ' + texts\n"),
         ("inference.py", None),
     ],
 )

@@ -3,7 +3,6 @@
 An old vLLM is refused, and so is a repository's code at no fixed commit.
 """
 
-import fcntl
 import os
 import re
 import signal
@@ -23,7 +22,7 @@ from pydantic import SecretStr
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import DecomposeRLError, EngineError
 from decomposerl.extras import install_command
-from project import ROOT, SUPPORT
+from project import ROOT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
@@ -37,8 +36,9 @@ from resources.vllm.process import (
     version_problem,
 )
 from resources.vllm.server import ServerFields
+from stand_in_server import WORDS
+from stand_in_server import held as is_held
 
-WORDS = (sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve")
 PATIENCE_S = 60.0
 
 
@@ -51,21 +51,12 @@ def held(tmp_path: Path) -> Iterator[Path]:
     assert gone(path), "a server or its worker outlived the test"
 
 
-def held_now(path: Path) -> bool:
-    with path.open("a") as mine:
-        try:
-            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
 def gone(path: Path) -> bool:
     """Whether server and worker end, given time."""
     deadline = time.monotonic() + PATIENCE_S
-    while held_now(path) and time.monotonic() < deadline:
+    while is_held(path) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return not held_now(path)
+    return not is_held(path)
 
 
 def words(held: Path, behaviour: str = "well") -> tuple[str, ...]:
@@ -138,12 +129,12 @@ def test_the_program_stands_after_env_and_its_words():
 def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path, behaviour: str):
     """Nothing runs before the first URL, one server after it, none after; SIGTERM or not."""
     with serving() as server:
-        assert not held_now(held)
+        assert not is_held(held)
         url = server.url(command(held, behaviour))
         assert url == server.url(command(held, behaviour))
         assert 200 == read(f"{url}/models")
-        assert held_now(held)
-    assert not held_now(held)
+        assert is_held(held)
+    assert not is_held(held)
     server.stop()
 
 
@@ -161,19 +152,22 @@ def test_a_server_that_does_not_come_up_is_explained(
 ):
     """Death, sickness, a wrong model and a lock say what happened, and leave nothing running."""
     assert re.search(said, refusal(command(held, behaviour, timeout_s)))
-    assert not held_now(held)
+    assert not is_held(held)
 
 
-def verifier(held: Path, behaviour: str) -> VerifierResource:
-    """A verifier over a stand-in, whose results lie beside ``held``."""
+def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> VerifierResource:
+    """A verifier over a stand-in, whose results, locks and logs lie beside ``held``."""
+    model = {"model": "org/tiny", "deadline_s": 3.0, **endpoint}
     return VerifierResource(
         results_dir=str(held.parent / "results"),
+        models_lock=models_lock(held.parent),
         engine="minicheck_hosted",
         batch_size=1,
-        endpoint=config_of(Endpoint(model="org/tiny", deadline_s=3.0)),
+        endpoint=config_of(Endpoint.model_validate(model)),
         vllm=list(WORDS),
         vllm_arguments=list(words(held, behaviour)),
         allow_own_prompt=True,
+        log_dir=str(held.parent / "logs"),
     )
 
 
@@ -236,7 +230,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
         assert starter.stdout is not None
         url, watchdog = starter.stdout.readline().decode().split()
         assert 200 == read(f"{url}/models")
-        assert held_now(held)
+        assert is_held(held)
         os.kill(starter.pid if victim == "starter" else int(watchdog), signal.SIGKILL)
         ended = gone(held)
         starter.kill()
@@ -345,34 +339,19 @@ def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
     assert not (held.parent / "logs").exists()
 
 
-def pinned_verifier(folder: Path, **changes: object) -> VerifierResource:
-    fields: dict[str, object] = {
-        "results_dir": str(folder / "engine_results"),
-        "models_lock": models_lock(folder),
-        "engine": "minicheck_hosted",
-        "endpoint": config_of(Endpoint(model="org/no-such-model")),
-        "vllm": list(WORDS),
-        "vllm_arguments": ["--holds", str(folder / "held")],
-        "allow_own_prompt": True,
-        "log_dir": str(folder / "logs"),
-    }
-    return VerifierResource(**{**fields, **changes})  # type: ignore[arg-type]
-
-
-def test_the_verifiers_server_loads_the_locked_commit(tmp_path: Path):
+def test_the_verifiers_server_loads_the_locked_commit(held: Path):
     """On its command line three times, and in the name that its answers are stored under."""
-    Path(models_lock(tmp_path)).write_text(f'"org/no-such-model" = "{COMMIT}"\n')
-    locked = pinned_verifier(tmp_path)
+    Path(models_lock(held.parent)).write_text(f'"org/tiny" = "{COMMIT}"\n')
+    locked = verifier(held)
     try:
         port = locked.open()
-        assert f"chat:org/no-such-model@{COMMIT} " in port.engine
+        assert f"chat:org/tiny@{COMMIT} " in port.engine
         assert (1,) == port.support_probability([PAIR]).shape
     finally:
         locked.close()
-    (log,) = (tmp_path / "logs").iterdir()
+    (log,) = (held.parent / "logs").iterdir()
     started = log.read_text()
     for option in ("--revision", "--code-revision", "--tokenizer-revision"):
         assert f"{option} {COMMIT}" in started
-    running = config_of(Endpoint(model="org/no-such-model", base_url=("http://127.0.0.1:1/v1",)))
-    named = pinned_verifier(tmp_path, endpoint=running).open()
+    named = verifier(held, base_url=("http://127.0.0.1:1/v1",)).open()
     assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
