@@ -154,7 +154,6 @@ def test_a_source_that_is_nearly_wiped_out_is_named(tmp_path: Path):
 
 VERIFIER = "minicheck-lexical"
 NAME, RULES = "foolmetwice", ("simple-rules-faithful", "cot-rules-faithful")
-COLUMN = f"{NAME}_without_doubtful"
 TESTS = [one for one in BENCHMARKS if one.name == NAME]
 LIST = '{"id": "0", "kind": "wrong"}\n{"id": "1", "label": "AMBIG"}\n{"id": "none"}\n'
 
@@ -236,18 +235,15 @@ def test_scores_have_the_metric_over_the_claims_left(listed: Path):
 def test_without_a_list_nothing_changes_and_the_rest_is_the_same_with_one(
     plain: Path, listed: Path
 ):
-    """The claims and predictions are the same bytes; scores and tables gain rows alone."""
+    """The claims and predictions are the same bytes; scores gain rows alone."""
     one, other = files(plain), files(listed)
     assert {f"doubtful/{NAME}.parquet"} == other.keys() - one.keys()
     changed = {name for name in one if one[name] != other[name]}
-    assert changed == {"comparison.parquet", *(name for name in one if name.startswith("scores/"))}
+    assert changed == {name for name in one if name.startswith("scores/")}
     here, there = (DataFolder(base_dir=str(data)) for data in (plain, listed))
     before, after = (folder.read(f"scores/{NAME}/{RULES[0]}") for folder in (here, there))
     assert before.equals(after.join(before, on=before.columns, how="semi", nulls_equal=True))
     assert "without_doubtful" not in str(before.rows())
-    compared = there.read("comparison")
-    assert {NAME: 10, COLUMN: 8} == dict(compared.select("benchmark", "rows").rows())
-    assert here.read("comparison").equals(compared.filter(benchmark=NAME)), "a family of its own"
 
 
 BASE = "fever"

@@ -289,13 +289,12 @@ def test_the_help_lists_every_command():
     assert (0, f"decomposerl {version('decomposerl')}\n") == (done.exit_code, done.stdout)
 
 
-def test_a_shell_completes_commands_recipes_and_systems():
+def test_a_shell_completes_commands_and_recipes():
     """By the protocol of the script that ``--install-completion`` installs."""
     offers = {
         "decomposerl ev": ["evaluate"],
         "decomposerl train tiny_sh": ["tiny_shuffled"],
         "decomposerl train supervision": [f"supervision_{s}" for s in (10, 30, 50, 70)],
-        "decomposerl evaluate cot-rules-f": ["cot-rules-faithful"],
     }
     for words, offered in offers.items():
         at_end = str(len(words.split()) - 1)
