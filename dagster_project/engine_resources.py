@@ -4,14 +4,13 @@ A setting reaches the field of its name in the resource of its section. A resour
 key's variable and reads it when a request needs the key, so Dagster neither stores nor shows a key.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pydantic import BaseModel
 
-from dagster_project.environment import entries_for, job_variables
+from dagster_project.environment import entries_for, job_variables, names_of_keys
 from dagster_project.settings import Role, Settings
 from decomposerl.endpoint import Endpoint
 from resources.chat.endpoint import ChatCacheFile, config_of
@@ -82,8 +81,8 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
         "question_embedder": made(EmbedderResource, **of_role(questions)),
         "decomposer": made(
             DecomposerResource,
-            **of_role(silver),
             reply_tokens=_REPLY_TOKENS + silver.thought_tokens,
+            **of_role(silver),
         ),
         "judge": made(JudgeResource, **of_role(settings.judge)),
         "policy_trainer": made(PolicyTrainerResource),
@@ -102,10 +101,9 @@ def _shared(settings: Settings) -> dict[str, Any]:
     """What resources take by the names of their fields."""
     paths, machine, address = settings.paths, settings.machine, settings.training.jobs
     # A server sees no key: neither ours nor one that its name gives away, but the hub's.
-    keys = {name for name in os.environ if f"_{name}".upper().endswith("_KEY")}
     models = (settings.evaluation, settings.endpoint, *settings.served.values())
-    keys |= {model.key_variable for model in (*models, *entries_for(settings))} - {""}
-    withheld = sorted(keys - _OF_THE_HUB)
+    keys = {model.key_variable for model in (*models, *entries_for(settings))}
+    withheld = sorted((keys | names_of_keys()) - {"", *_OF_THE_HUB})
     server = {"vllm": list(machine.vllm), "cards": machine.cards, "withheld": withheld}
     jobs = {"address": address, "variables": job_variables(settings) if address else {}}
     return server | {

@@ -217,6 +217,16 @@ def read_key(variable: str) -> SecretStr:
     return SecretStr(os.environ.get(variable, ""))
 
 
+def names_of_keys() -> set[str]:
+    """The variables that contain a key by their name: ``KEY`` or one that ends in ``_KEY``."""
+    return {name for name in os.environ if f"_{name}".upper().endswith("_KEY")}
+
+
+def process_rank() -> tuple[int, int]:
+    """This process's rank, from 0, and how many train together, as ``accelerate launch`` says."""
+    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)
+
+
 def use_instance(env: MutableMapping[str, str] = os.environ, project: Path = PROJECT) -> Path:
     """The folder of the run history: ``DAGSTER_HOME``, else ``.dagster_home`` of the project.
 

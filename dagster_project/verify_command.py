@@ -33,6 +33,9 @@ NO_VERDICT = 3
 _CODES = {"Supported": 0, "Refuted": 1, "NotEnoughInfo": 4}
 """Exit codes; 2 is a wrong use, as in all commands."""
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
+Evidence = Annotated[
+    Path | None, typer.Option(help="File with its evidence: text, PDF or HTML; '-': stdin.")
+]
 Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
 
 
@@ -44,9 +47,7 @@ def verify(  # noqa: PLR0913 - each is one option
     ] = None,
     *,
     claim: Annotated[str | None, typer.Option(help="One claim, in place of FILE.")] = None,
-    evidence: Annotated[
-        Path | None, typer.Option(help="File with its evidence: text, PDF or HTML; '-': stdin.")
-    ] = None,
+    evidence: Evidence = None,
     evidence_text: Annotated[str | None, typer.Option(help="Its evidence.")] = None,
     retrieve: Annotated[
         Path | None, typer.Option(help="Folder of text, PDF and HTML to find evidence in.")
@@ -132,10 +133,8 @@ def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
     from decomposerl.reports.trace_page.results import ClaimNames, verified_item
     from resources.store.temporary import replace_text
 
-    names, about = (
-        ClaimNames(),
-        PageAbout("Verified claims", f"decomposerl {version('decomposerl')}"),
-    )
+    names = ClaimNames()
+    about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
     items = dict.fromkeys(names.named(verified_item(one)) for one in results)
     index, blocks = pages_of([*items], about)
     replace_text(path, offline_parts(index, blocks))

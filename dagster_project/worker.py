@@ -9,7 +9,6 @@ it; 2 when it was refused; 128 plus the signal's number after a signal, which le
 
 import argparse
 import logging
-import os
 import signal
 import sys
 import time
@@ -29,7 +28,7 @@ from dagster_pipes import (
 from pydantic import ValidationError
 
 from dagster_project.engine_resources import open_resources, resources_for
-from dagster_project.environment import read_key, read_settings
+from dagster_project.environment import process_rank, read_key, read_settings
 from dagster_project.progress_display import ProgressDisplay
 from dagster_project.settings import Settings
 from dagster_project.terminal import Terminal, print_note
@@ -179,7 +178,7 @@ def _line(report: StepReport) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     """Train the run that the command line names; return the exit status."""
     options = _options(words)
-    rank = int(os.environ.get("RANK") or 0)  # as `accelerate launch` says
+    rank, _ = process_rank()
     with opened_output(silent=rank > 0) as output:
         try:
             if options.heads is not None:
@@ -284,7 +283,7 @@ def judge_facts(run: TrainingRun, settings: Settings) -> "DryRunFacts":
     from resources.training.preflight import DryRunFacts
 
     recipe, judge = run.experiment, settings.judge
-    lengths, processes = judge_tokens(settings, recipe), int(os.environ.get("WORLD_SIZE") or 1)
+    lengths, processes = judge_tokens(settings, recipe), process_rank()[1]
     if not judge.in_use or recipe.judge == "tiny":
         return DryRunFacts(judge_tokens=lengths, processes=processes)
     key = read_key(judge.key_variable)
