@@ -73,7 +73,6 @@ def resources_for(settings: Settings, *, mapped: bool = False) -> dict[str, Any]
             EntitiesResource,
             engine="spacy" if text.spacy else "embedded",
             models=list(text.spacy),
-            gpu=on_gpu,
             mapper=of_models if text.spacy else here,
         ),
         "verifier": made(VerifierResource, **of_role(settings.verifier)),
@@ -118,6 +117,7 @@ def _shared(settings: Settings) -> dict[str, Any]:
         "models_lock": models_lock(paths.data),
         "heads": str(paths.data / FOLDER),
         "device": machine.device,
+        "gpu": machine.on_gpu,
         "module": "dagster_project.worker",
     }
 
