@@ -100,8 +100,9 @@ def _shared(settings: Settings) -> dict[str, Any]:
     """What resources take by the names of their fields."""
     paths, machine, address = settings.paths, settings.machine, settings.training.jobs
     # A server sees no key: neither ours nor one that its name gives away, but the hub's.
+    entries = [one for entry in entries_for(settings) for one in (entry, entry.writer) if one]
     models = (settings.evaluation, settings.endpoint, *settings.served.values())
-    keys = {model.key_variable for model in (*models, *entries_for(settings))}
+    keys = {model.key_variable for model in (*models, *entries)}
     withheld = sorted((keys | names_of_keys()) - {"", *_OF_THE_HUB})
     server = {"vllm": list(machine.vllm), "cards": machine.cards, "withheld": withheld}
     jobs = {"address": address, "variables": job_variables(settings) if address else {}}

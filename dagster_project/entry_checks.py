@@ -20,7 +20,8 @@ from resources.vllm.process import program_of
 
 def entry_checks(entries: Sequence[SystemEntry], settings: Settings) -> Iterator[ReadinessCheck]:
     """Every entry's checks in the order of the file, named by the entry."""
-    for entry in entries:
+    every = (one for entry in entries for one in (entry, entry.writer) if one is not None)
+    for entry in every:
         for check in _checks(entry, settings):
             state = "note" if check.state == "missing" else check.state
             yield replace(check, what=f"[{entry.name}] {check.what}", state=state)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -37,7 +37,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import VerdictRule, placeholders_of
 from decomposerl.settings import mistakes
 
-TRACE, VERIFIER = "trace", "verifier"
+TRACE, VERIFIER, QUESTIONS = "trace", "verifier", "questions"
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages, as they were published."""
@@ -67,6 +67,17 @@ def _listed(value: object) -> object:
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Json = Annotated[str, BeforeValidator(_as_json)]
+_Entry = TypeVar("_Entry", bound=Endpoint)
+
+
+class Decomposer(Endpoint):
+    """A trained model that writes the questions of an entry; ``user`` is its prompt, or its own."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    runs: Literal["", "endpoint", "vllm", "in_process"] = ""
+    user: str = ""
 
 
 class SystemEntry(Endpoint):
@@ -103,6 +114,7 @@ class SystemEntry(Endpoint):
     supported_class: Count = 1
     template: Json = ""
     tokenizer: str = ""
+    decomposer: Decomposer | None = None
 
     _digest: str = PrivateAttr("")
 
@@ -111,7 +123,14 @@ class SystemEntry(Endpoint):
         unused = set(_TABLE["no_result"]) | ({"base_url"} if self.revision else set())
         if self.claim_split == "whole":  # the engine's name has it
             unused |= {"claim_split"}
-        fields = self.model_dump(mode="json", exclude=unused, exclude_defaults=True)
+        how: dict[str, Any] = {
+            "mode": "json",
+            "exclude": unused | {"decomposer"},
+            "exclude_defaults": True,
+        }
+        fields = self.model_dump(**how)
+        if self.decomposer is not None:
+            fields["decomposer"] = self.decomposer.model_dump(**how)
         written = json.dumps(fields, sort_keys=True)
         self._digest = hashlib.sha256(written.encode()).hexdigest()[:12]
 
@@ -134,9 +153,20 @@ class SystemEntry(Endpoint):
         """What replaces the sampling of its method's calls; None where nothing does."""
         return {"temperature": self.temperature, "max_tokens": self.max_tokens}
 
+    @property
+    def writer(self) -> "SystemEntry | None":
+        """The entry with its decomposer in place of its model; None without one."""
+        if self.decomposer is None:
+            return None
+        own = dict(self.decomposer) | {"name": f"{self.name}.decomposer", "decomposer": None}
+        return self.model_copy(update=own)
+
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        if problems := [*_misplaced(self), *_contradictions(self)]:
+        problems = [*_misplaced(self), *_contradictions(self)]
+        if self.writer:
+            problems += (f"decomposer.{said}" for said in _contradictions(self.writer))
+        if problems:
             raise ValueError("\n".join(problems))
         return self
 
@@ -170,6 +200,8 @@ def _contradictions(entry: SystemEntry) -> Iterator[str]:
         "user: is missing: the text around {document} and {claim}": verifies
         and entry.form == "chat"
         and not entry.user,
+        "user: its one placeholder must be {claim}": not verifies
+        and bool(placeholders_of(entry.user) - {"claim"}),
         "supported: it and refuted have different words, at least one each, none empty": repeated
         or not (entry.supported and entry.refuted),
     }
@@ -251,13 +283,15 @@ def _unknown(
         yield f"key: names that begin with {_OURS} are this program's, and it has no such variable"
 
 
-def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
+def _located(entry: _Entry, folder: Path) -> _Entry:
     paths: dict[str, object] = {
         field: str(folder / value)
         for field in ("model", "adapter", "tokenizer")
-        if is_path(value := getattr(entry, field))
+        if is_path(value := getattr(entry, field, ""))
         and (field != "model" or entry.place != "endpoint")  # its path is one over there
     }
-    if entry.prompts:
+    if isinstance(entry, SystemEntry) and entry.prompts:
         paths["prompts"] = str(folder / entry.prompts)
+    if isinstance(entry, SystemEntry) and entry.decomposer:
+        paths["decomposer"] = _located(entry.decomposer, folder)
     return entry.model_copy(update=paths)

@@ -41,14 +41,20 @@ from decomposerl.baselines.method import (
 from decomposerl.endpoint import Endpoint, is_path
 from decomposerl.errors import ConfigError, EngineError, EvaluationError
 from decomposerl.evaluation.calibration import dev_split
-from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
+from decomposerl.evaluation.entries import QUESTIONS, TRACE, VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.funnel.catalogue import COMPARED, decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
 from decomposerl.prompts.policy import NAME as POLICY
-from decomposerl.prompts.template import THREE_WAY, PromptSettings, VerdictRule, labels_of
+from decomposerl.prompts.template import (
+    THREE_WAY,
+    PromptSettings,
+    VerdictRule,
+    inline_prompt,
+    labels_of,
+)
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
@@ -64,6 +70,7 @@ from resources.evaluation.runner import (
     MethodCaller,
     MethodPrompts,
     VerifierCaller,
+    WithDecomposer,
     scored,
 )
 from resources.hub.adapters import adapter_folder
@@ -156,7 +163,7 @@ class EvaluationModelResource(StoredResource):
         if port == "verifier" and system.model.requested != verifier.engine:
             wanted = f"the verifier {system.model.requested}; this profile has {verifier.engine}"
             raise ConfigError(f"system '{system.key}' needs {wanted}")
-        entry = self._entry(system, data, locks, three_way=three_way)
+        entry = self._entry(system, data, three_way=three_way)
         wording = PromptSettings(entry.verdict_rule, entry.demonstrations)
         words, labels = entry.prompts or self.prompts_dir, labels_of(entry.verdict_rule)
         prompts, guard = MethodPrompts(words, settings=wording), ContextGuard(self.beyond_context)
@@ -164,6 +171,7 @@ class EvaluationModelResource(StoredResource):
             weighs = verifier.open()
             by_rules = RuleChat(weighs, prompts) if port == "rules" else VerifierCaller(weighs)
             return opened_method(system, by_rules, data.path, guard, self.seed, labels)
+        entry = self._loaded(entry, locks)
         if entry.method == TRACE:
             file = load_policy_prompt(entry.model, words, wording)
             prompts = MethodPrompts(given={POLICY: file})
@@ -184,15 +192,12 @@ class EvaluationModelResource(StoredResource):
             opened.settings = json.dumps(own, sort_keys=True)
         return opened
 
-    def _entry(
-        self, system: System, data: DataFolder, locks: ModelLocks, *, three_way: bool
-    ) -> SystemEntry:
+    def _entry(self, system: System, data: DataFolder, *, three_way: bool) -> SystemEntry:
         """The table of systems.toml that opens the system, as it stands there or would stand.
 
-        With its recipe's values, its adapter's folder, its device, and the commit that is loaded:
-        the hub is asked for one that is neither locked nor cached.
+        With its recipe's values.
         """
-        port, method, entry = system.model.port, METHODS.get(system.method), system.entry
+        method, entry = METHODS.get(system.method), system.entry
         offers = method is not None and method.three_way
         changes: dict[str, object] = {}
         if entry is None:
@@ -205,14 +210,21 @@ class EvaluationModelResource(StoredResource):
             recipe = experiment(entry.recipe)
             own = {"verdict_rule": recipe.verdict_rule, "dtype": recipe.lora.dtype}
             changes |= {k: v for k, v in own.items() if k not in entry.model_fields_set}
-        here = entry.place != "endpoint" and port not in {"rules", "verifier"}
+        return entry.model_copy(update=changes)
+
+    def _loaded(self, entry: SystemEntry, locks: ModelLocks) -> SystemEntry:
+        """The entry with its adapter's folder, its device, and the commit that is loaded.
+
+        The hub is asked for a commit that is neither locked nor cached.
+        """
+        changes, here = {"device": entry.device or self.device}, entry.place != "endpoint"
         if here and is_path(entry.model) and not Path(entry.model).exists():
             raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
         if here and entry.form != "classifier":
             changes["revision"] = locks.fetched(entry.model, entry.revision)
         if entry.adapter:
             changes["adapter"] = str(adapter_folder(entry))
-        return entry.model_copy(update=changes | {"device": entry.device or self.device})
+        return entry.model_copy(update=changes)
 
     def _of_profile(self, system: System, data: DataFolder, rule: VerdictRule) -> SystemEntry:
         """The entry of a system of the catalogue; the values of its place are the profile's."""
@@ -273,6 +285,12 @@ class EvaluationModelResource(StoredResource):
             own = {"allow_own": profile.allow_own_prompt}
             hosted = entry_verifier(entry, client, locks.cached, self.prompts_dir, **own)
             return VerifierCaller(hosted, entry.threshold, entry.price)
+        if entry.writer:
+            text = inline_prompt(entry.method, {QUESTIONS: entry.writer.user})
+            words = MethodPrompts(given={entry.method: text}) if entry.writer.user else prompts
+            plain = entry.model_copy(update={"decomposer": None})
+            asked = (plain, prompts), (self._loaded(entry.writer, locks), words)
+            return WithDecomposer(*(self._caller(system, *one, locks, profile) for one in asked))
         shared = {"seed": entry.seed, "top_logprobs": self.likeliest}
         if entry.place == "in_process":
             return LocalModel(entry, prompts, size=self.batch_size, **shared)

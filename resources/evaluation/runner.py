@@ -331,6 +331,36 @@ class ChatCaller:
         return _reply(answer, outcome, self._model.price)
 
 
+class WithDecomposer:
+    """A ``MethodCaller`` whose calls that write questions have a model of their own."""
+
+    def __init__(self, rest: MethodCaller, decomposer: MethodCaller) -> None:
+        """``decomposer`` answers the operation ``decompose``, ``rest`` all others."""
+        self._rest, self._decomposer = rest, decomposer
+        self.engine = f"{rest.engine} questions={decomposer.engine}"
+        self.concurrent = rest.concurrent and decomposer.concurrent
+        self.claims_at_once = min(rest.claims_at_once, decomposer.claims_at_once)
+
+    def details(self) -> Details:
+        """The counts of both."""
+        own = self._decomposer.details()
+        return {**self._rest.details(), **{f"decomposer: {name}": n for name, n in own.items()}}
+
+    def prompt_hash(self, prompt: str) -> str:
+        """Over the hashes of both."""
+        hashes = f"{self._rest.prompt_hash(prompt)} {self._decomposer.prompt_hash(prompt)}"
+        return hashlib.sha256(hashes.encode()).hexdigest()
+
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
+        """One reply per call, in order; errors as those of the two."""
+        replies: dict[int, Reply] = {}
+        for caller, decomposes in ((self._decomposer, True), (self._rest, False)):
+            own = {n: c for n, c in enumerate(calls) if (c.operation == "decompose") == decomposes}
+            answers = caller.answer(prompt, list(own.values())) if own else []
+            replies |= zip(own, answers, strict=True)
+        return [replies[place] for place in range(len(calls))]
+
+
 def _after(transcript: str, text: str) -> str:
     """The reply's text without the transcript, where it repeats that from the start."""
     stripped, known = text.lstrip(), escaped(transcript).strip()
