@@ -153,6 +153,7 @@ class Sender:
         most, open_one = self.endpoint.most_reply_bytes, partial(openai_client, count=self.count)
         clients = (open_one(url, self.key, most, self.retries) for url in self.urls)
         self._running = dict.fromkeys(clients, 0)  # requests in flight at each address
+        self._single = set[openai.AsyncOpenAI]()  # those that list one model
         self._name = self.sent_as or self.endpoint.model
         self._slots, self._ended = asyncio.Semaphore(self.endpoint.concurrency), asyncio.Event()
         self._in_flight, self._busy_since, self._spent = 0, 0.0, ""
@@ -235,6 +236,8 @@ class Sender:
         Raises:
             CeilingReached: the ceiling in calls refuses it.
         """
+        if request.method == "GET":  # a list of models, which costs nothing
+            return
         if self.endpoint.calls and self.counts["calls"] >= self.endpoint.calls:
             self._spent = self._spent or f"ceiling of {self.endpoint.calls:,} calls"
             raise CeilingReached(self._spent)
@@ -252,8 +255,10 @@ class Sender:
         try:
             async with asyncio.timeout(limit_s):
                 raw = await client.chat.completions.with_raw_response.create(**arguments)
-            latency_s = time.monotonic() - sent
-            outcome, usage = read_reply(raw.content, latency_s, request, self.endpoint, self._name)
+            read = partial(read_reply, raw.content, time.monotonic() - sent, request, self.endpoint)
+            outcome, usage = read("" if client in self._single else self._name)
+            if isinstance(outcome, ChatFailure) and outcome.reason == "wrong_model":
+                outcome = read("")[0] if await self._lists_one(client) else outcome
         except TimeoutError:
             detail = f"no reply within {limit_s:g} s: raise deadline_s, or lower concurrency"
             return ChatFailure("timeout", detail)
@@ -268,3 +273,12 @@ class Sender:
             prompt, completion, guessed = usage
             self.counts.add(prompt_tokens=prompt, completion_tokens=completion, estimated=guessed)
         return outcome
+
+    async def _lists_one(self, client: openai.AsyncOpenAI) -> bool:
+        """Whether an address lists one model, which then answers by any name."""
+        try:
+            listed = await client.with_options(max_retries=0).models.list()
+        except Exception:  # noqa: BLE001 - without a list nothing is known of its names
+            return False
+        self._single |= {client} if len(listed.data) == 1 else set()
+        return client in self._single

@@ -126,7 +126,8 @@ def read_reply(
 ) -> tuple[Outcome, Usage]:
     """The reply in a body, or why it is none; and the tokens to account for it.
 
-    A text may come in parts; an unknown finish reason becomes ``other``, and log
+    ``sent_as`` is the name that it may report beside those of the endpoint; empty: it may report
+    any. A text may come in parts; an unknown finish reason becomes ``other``, and log
     probabilities that are none are left out.
     """
     try:
@@ -146,7 +147,7 @@ def read_reply(
     one_token = request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
     own = re.fullmatch(re.escape(endpoint.model) + _SNAPSHOT, model)
     outcome: Outcome
-    if own is None and model not in (*endpoint.served_as, sent_as):
+    if sent_as and own is None and model not in (*endpoint.served_as, sent_as):
         detail = (
             f"asked for {sent_as!r}, the endpoint serves {model!r}: name it so, or, if they are "
             f"the same model, add served_as = [{json.dumps(model)}]"

@@ -38,6 +38,7 @@ class Server(NamedTuple):
     reports: str
     logprobs: bool
     thought: str
+    lists: tuple[str, ...]
     refuses: tuple[str, ...] = ()
 
     def reply(self) -> Answer:
@@ -51,13 +52,13 @@ class Server(NamedTuple):
 
 QWEN, LLAMA = "Qwen/Qwen2.5-7B-Instruct", "llama3.1:8b"
 SERVERS = {
-    "ollama": Server(LLAMA, LLAMA, True, "reasoning"),
-    "lm studio": Server("qwen3-8b", "qwen3-8b", False, "reasoning_content"),
-    "vllm": Server(QWEN, QWEN, True, "reasoning"),
-    "llama.cpp": Server("/models/q4.gguf", "/models/q4.gguf", True, "reasoning_content"),
-    "openai": Server("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", True, ""),
+    "ollama": Server(LLAMA, LLAMA, True, "reasoning", (LLAMA, "gemma3:4b")),
+    "lm studio": Server("qwen3-8b", "qwen3-8b", False, "reasoning_content", ("qwen3-8b", "b")),
+    "vllm": Server(QWEN, QWEN, True, "reasoning", (QWEN,)),
+    "llama.cpp": Server("mine", "/models/q4.gguf", True, "reasoning_content", ("/models/q4.gguf",)),
+    "openai": Server("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", True, "", ("gpt-4.1-mini", "b")),
     "openai, reasoning": Server(
-        *("gpt-5-mini", "gpt-5-mini-2025-08-07", False, ""),
+        *("gpt-5-mini", "gpt-5-mini-2025-08-07", False, "", ("gpt-5-mini", "b")),
         ("max_tokens", "temperature", "top_p", "logprobs", "stop"),
     ),
 }
@@ -82,7 +83,7 @@ def run(*words: object) -> Result:
 def test_verify_answers_at_every_kind_of_server(name: str, tmp_path: Path):
     """Whatever the reply calls the model; no server is sent what it refuses, nothing twice."""
     kind = SERVERS[name]
-    with FaultServer(usual=kind.reply()) as served:
+    with FaultServer(usual=kind.reply(), lists=kind.lists) as served:
         options = ("--endpoint", f"{served.url}/", "--model", kind.asked, "--key-env", "OWN_KEY")
         first = run("verify", *CLAIM, *options, "--method", "simple", "--json")
         assert 0 == first.exit_code, first.output
@@ -192,13 +193,13 @@ def test_merged_weights_of_the_papers_form_verify_in_this_process(tmp_path: Path
 
 def test_own_models_are_ranked_the_papers_beside_its_card(tmp_path: Path):
     """Measured, the paper's and the card's figures one below the other; a model by options, too."""
-    data = tmp_path / "data"
+    data, asked = tmp_path / "data", "dipta007/decomposeRL-7b"
     write_tests(data, 6)
     shutil.copy(ROOT / "dagster.yaml", tmp_path)
     trace = "<think>a</think><question>Who?</question><answer>Ada.</answer><think>b</think>"
     reply = replying(f"{trace}<verification>Supported</verification>")
-    with FaultServer(usual=reply) as served, having(DAGSTER_HOME=str(tmp_path)):
-        entry = template_entry("decomposerl-7b", base_url=served.url) + f'served_as = "{MODEL}"\n'
+    with FaultServer(usual=reply, lists=[asked]) as served, having(DAGSTER_HOME=str(tmp_path)):
+        entry = template_entry("decomposerl-7b", base_url=served.url)
         (data / "systems.toml").write_text(entry)
         options = ("--endpoint", served.url, "--model", MODEL, "--method", "simple")
         done = run("evaluate", "decomposerl-7b", *options, "--benchmarks", "fever")

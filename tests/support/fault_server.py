@@ -89,9 +89,11 @@ def well_text(prompt: str) -> str:
 class FaultServer:
     """A running server; ``asked`` holds the JSON body of every request, in order."""
 
-    def __init__(self, script: Sequence[Answer] = (), usual: Answer = WELL) -> None:
-        """``usual`` is the answer after the end of the script; it has no list of models."""
-        self._script, self._usual = list(script), usual
+    def __init__(
+        self, script: Sequence[Answer] = (), usual: Answer = WELL, lists: Sequence[str] = ()
+    ) -> None:
+        """``usual`` is the answer after the end of the script, ``lists`` its list of models."""
+        self._script, self._usual, self._lists = list(script), usual, lists
         self.asked: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.heads: list[str] = []
@@ -152,7 +154,9 @@ class FaultServer:
         headers = {name.lower(): value for name, value in headers.items()}
         asked = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         if head.startswith("GET ") and self._is_chat:
-            writer.write(_NO_LIST)
+            body = json.dumps({"data": [{"id": name} for name in self._lists]}).encode()
+            listed = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+            writer.write(listed if self._lists else _NO_LIST)
             await writer.drain()
             return True
         answer = self._script.pop(0) if self._script else self._usual

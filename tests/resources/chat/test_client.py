@@ -357,14 +357,26 @@ def test_which_model_names_are_the_one_asked_for():
             assert expected == chat.engine
 
 
-def test_another_name_is_refused_with_the_line_that_allows_it(tmp_path: Path):
-    """A path or an alias of the server: the failure has the entry's line, which then does."""
-    answer = Answer(change={"model": "/models/tiny.gguf"})
-    for names, said in (((), 'served_as = ["/models/tiny.gguf"]'), (("/models/tiny.gguf",), "")):
-        with served_chat([answer], data=tmp_path, served_as=names) as (_, chat):
-            (outcome,) = chat.complete([request(1)])
-        assert bool(said) == isinstance(outcome, ChatFailure)
-        assert not said or ("wrong_model", True) == (outcome.reason, said in outcome.detail)
+NAMED = [
+    (["/models/tiny.gguf"], {"model": "/models/tiny.gguf"}, ""),
+    (["tiny"], {"model": "Upstream/Tiny-7B"}, ""),
+    (["tiny", "other"], {"model": "other"}, r"add served_as = \[\"other\"\]"),
+    ([], {"model": "other"}, "the endpoint serves 'other'"),
+]
+
+
+@pytest.mark.parametrize(("listed", "change", "said"), NAMED)
+def test_a_single_model_answers_by_any_name(listed: list[str], change: dict[str, str], said: str):
+    """Alias, path or upstream name; with several models the message has the line to add."""
+    served = FaultServer(usual=Answer(change=change), lists=listed)
+    with served, client(served.url, None) as chat:
+        (outcome,) = chat.complete([request(1)])
+    assert bool(said) == isinstance(outcome, ChatFailure)
+    if said:
+        assert "wrong_model" == outcome.reason
+        assert re.search(said, outcome.detail)
+    else:
+        assert change["model"] == outcome.model
 
 
 PARTS = [{"type": "thinking", "thinking": "Hm."}, *({"text": text} for text in ("good ", "reply"))]
