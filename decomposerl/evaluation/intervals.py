@@ -1,4 +1,4 @@
-"""Estimates with 95 % confidence intervals in closed form, for claims that may share evidence.
+"""Estimates with 95 % confidence intervals, for claims that may share evidence.
 
 An estimate is given by what each claim adds to it, summed by shared evidence (``shared_evidence``).
 Bounds are 0..1, of differences -1..1, and NaN where there is no interval.
@@ -13,7 +13,8 @@ Bounds are 0..1, of differences -1..1, and NaN where there is no interval.
   kind of disagreement; then MOVER over the labels.
 * AUROC: placement values (DeLong, DeLong and Clarke-Pearson, 1988; Obuchowski, 1997), and Wilson's
   interval of a share with their variance.
-* Other functions of sums (counts a claim, Brier, kappa): the jackknife, with Student's t.
+* Other smooth functions of sums (counts a claim, Brier, kappa): the jackknife, with Student's t.
+* Functions that are not smooth (the calibration error): percentiles of the bootstrap.
 
 Claims of shared documents: each share counts as its effective number of claims, by the linearized
 variance over documents (Korn and Graubard, 1998; Dean and Pagano, 2015), with Student's t for few
@@ -49,6 +50,7 @@ Interval = Callable[[float], Bounds]
 LEVEL = 0.95
 LEAST_UNITS = 30
 """Least number of documents for an interval of Student's t: below it skewed values mislead it."""
+_DRAWS, _AT_ONCE = 1_000, 100  # of the bootstrap
 _HALVINGS = 20  # down to p = 1e-7
 _ROUNDING = 1e-12  # equal values may differ in their last bits
 
@@ -176,12 +178,28 @@ def of_sums(function: Callable[[Numbers], Numbers], sums: Numbers) -> Estimate:
     It takes sums (columns, n) and gives values (n,). It has no interval below ``LEAST_UNITS``
     pieces, or where leaving one out changes nothing or is not defined.
     """
+    sums = sums[:, sums.any(axis=0)]
     total, pieces = sums.sum(axis=1, keepdims=True), sums.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
         value, without = float(function(total)[0]), function(total - sums)
     error = math.sqrt(pieces - 1) * float(without.std()) if pieces >= LEAST_UNITS else math.nan
     half = _quantile(LEVEL, pieces - 1) * error if error > _ROUNDING else math.nan
     return Estimate(value, value - half, value + half)
+
+
+def bootstrapped(function: Callable[[Numbers], Numbers], sums: Numbers) -> Estimate:
+    """A function of sums, as for ``of_sums``, by the bootstrap over the pieces: the same each time.
+
+    It has no interval below ``LEAST_UNITS`` pieces.
+    """
+    sums = sums[:, sums.any(axis=0)]
+    value, pieces = float(function(sums.sum(axis=1, keepdims=True))[0]), sums.shape[1]
+    if pieces < LEAST_UNITS:
+        return Estimate(value)
+    rng, even = np.random.default_rng(42), np.full(pieces, 1 / pieces)
+    counts = (rng.multinomial(pieces, even, _AT_ONCE) for _ in range(_DRAWS // _AT_ONCE))
+    drawn = np.concatenate([function(sums @ count.T) for count in counts])
+    return Estimate(value, *np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist())
 
 
 def difference_interval(

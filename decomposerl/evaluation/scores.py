@@ -8,7 +8,7 @@ for all claims together only: ``auroc_*`` tells right verdicts from wrong ones b
 ``balanced_accuracy_without_doubtful`` leaves out the claims whose label is doubtful.
 ``silent_rate`` is the share of silent verdicts among those with a basis (``traces.basis``).
 
-Every interval is in closed form (``evaluation.intervals``); calibration errors have none.
+Intervals (``evaluation.intervals``) are in closed form, those of calibration errors bootstrapped.
 """
 
 import math
@@ -23,13 +23,15 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.intervals import (
     Estimate,
     auroc,
+    bootstrapped,
     mean_of,
     ratio,
     share,
     shared_evidence,
+    summed,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import BALANCED, NAMES, calibration_error, codes_of
+from decomposerl.evaluation.metrics import BALANCED, BINS, NAMES, bin_numbers, codes_of
 from decomposerl.evaluation.scored_claims import (
     beyond_context,
     scored_claims,
@@ -163,6 +165,9 @@ def _confidence_rows(claims: pl.DataFrame) -> _Rows:
         yield _row(f"auroc_{kind}", estimate, known)
         if kind == "support":
             continue
-        yield _row(f"ece_{kind}", Estimate(calibration_error(numbers, right)), known)
-        squares = (numbers - right) ** 2
-        yield _row(f"brier_{kind}", ratio(squares, np.ones(len(squares)), evidence), known)
+        squares, each = (numbers - right) ** 2, np.ones(len(numbers))
+        gaps = np.eye(BINS)[bin_numbers(numbers)] * (numbers - right)[:, None]
+        sums = summed(evidence, *gaps.T, each)
+        error = bootstrapped(lambda drawn: np.abs(drawn[:-1]).sum(axis=0) / drawn[-1], sums)
+        yield _row(f"ece_{kind}", error, known)
+        yield _row(f"brier_{kind}", ratio(squares, each, evidence), known)

@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.leaderboard import mean_scores
-from decomposerl.evaluation.metrics import codes_of
+from decomposerl.evaluation.metrics import calibration_error, codes_of
 from decomposerl.evaluation.scores import score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES, VERDICTS
 from plain_rows import plain, table_of
@@ -133,8 +133,10 @@ def test_confidence_is_scored_where_there_is_one(scores: pl.DataFrame):
     squares = (both["confidence_normalised"] - both["right"].cast(pl.Float64)) ** 2
     assert of(scores, "brier_normalised")["score"] == pytest.approx(100 * squares.mean())
     error = of(scores, "ece_normalised")
-    assert 0 < error["score"] < 100
-    assert (None, None) == (error["low"], error["high"])  # has no closed form
+    assert error["score"] == pytest.approx(
+        100 * calibration_error(both["confidence_normalised"].to_numpy(), both["right"].to_numpy())
+    )
+    assert 0 < error["low"] < error["high"] < 100
     for metric in ("auroc_normalised", "brier_normalised", "calls_per_claim"):
         row = of(scores, metric)
         assert row["low"] is None or row["low"] < row["score"] < row["high"]
