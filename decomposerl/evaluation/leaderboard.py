@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import mean_interval
+from decomposerl.evaluation.intervals import Estimate, mean_of
 from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED
 from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
@@ -117,7 +116,7 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
     """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
 
     One row per system and mean, where every benchmark of the mean has a score; the row names each
-    engine once. The interval follows from those of the independent parts (``mean_interval``).
+    engine once. The interval follows from those of the independent parts (``mean_of``).
     """
     whole = scores.filter(slice="all", metric=METRIC).drop_nulls("score")
     lines = []
@@ -126,10 +125,9 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
             scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
             if scored.height == len(parts):
                 engine = " / ".join(scored["engine"].unique(maintain_order=True))
-                score, *bounds = scored["score", "low", "high"].to_dict(as_series=False).values()
-                mean = [float(np.mean(score)), *mean_interval(score, *bounds)]
+                mean = mean_of([Estimate(*row) for row in scored["score", "low", "high"].rows()])
                 sizes = scored["rows", "supported"].sum().row(0)
-                lines.append([name, system, engine, METRIC, "all", "", *mean, *sizes])
+                lines.append([name, system, engine, METRIC, "all", "", *mean[:3], *sizes])
     return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
 
 
