@@ -7,7 +7,7 @@ of a group change places, since GRPO only compares the rollouts of a group. Inte
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -20,15 +20,12 @@ from decomposerl.evaluation.intervals import (
     shared_evidence,
     summed,
 )
-from decomposerl.evaluation.metrics import Codes, Counts, Numbers
-
-Measured = tuple[str, float | None, float | None, float | None]
-"""A metric with its 95 % interval; None where it is not defined."""
+from decomposerl.evaluation.metrics import Codes, Numbers, macro_f1
 
 
 def agreement(
     teacher: Codes, student: Codes, classes: int, documents: Sequence[str]
-) -> list[Measured]:
+) -> dict[str, Estimate]:
     """Agreement, macro-F1, kappa, and the share of the teacher's most common class.
 
     ``teacher`` and ``student`` (n,) are class numbers below ``classes``. A class that neither gives
@@ -47,25 +44,15 @@ def agreement(
         return corrected
 
     common = teacher == np.bincount(teacher).argmax()
-    estimates = {
+    return {
         "agreement": share(teacher == student, each, evidence),
         "macro_f1": of_sums(lambda sums: macro_f1(sums.T.reshape(-1, classes, classes)), sums),
         "kappa": of_sums(kappa, sums),
         "most_common": share(common, each, evidence),
     }
-    return [*_measured(estimates)]
 
 
-def macro_f1(table: Counts) -> Numbers:
-    """Mean F1 of the classes that either side gives, of tables (..., k, k)."""
-    right = np.diagonal(table, axis1=-2, axis2=-1)
-    given = table.sum(axis=-1) + table.sum(axis=-2)
-    of_class = np.divide(2 * right, given, out=np.zeros(given.shape), where=given > 0)
-    mean: Numbers = of_class.sum(axis=-1) / (given > 0).sum(axis=-1)
-    return mean
-
-
-def reward_agreement(rewards: pl.DataFrame) -> list[Measured]:
+def reward_agreement(rewards: pl.DataFrame) -> dict[str, Estimate]:
     """How one reward differs between two judges.
 
     ``rewards`` has ``group``, ``teacher`` and ``student``, one row per rollout, without nulls.
@@ -90,16 +77,9 @@ def reward_agreement(rewards: pl.DataFrame) -> list[Measured]:
     of = {name: sums[name].to_numpy().astype(np.float64) for name in sums.columns[1:]}
     groups = np.arange(sums.height)
     spearman = rewards.select(pl.corr("teacher", "student", method="spearman")).item()
-    estimates = {
+    return {
         "rank_correlation": Estimate(math.nan if spearman is None else spearman),
         "mean_shift": ratio(of["shift"], of["rows"], groups),
         "reversed_pairs": share(of["reversed"], of["ordered"], groups),
         "reordered_groups": share(of["reordered"], np.ones(sums.height), groups),
     }
-    return [*_measured(estimates)]
-
-
-def _measured(estimates: Mapping[str, Estimate]) -> Iterator[Measured]:
-    for name, estimate in estimates.items():
-        value, low, high = (None if math.isnan(end) else end for end in estimate[:3])
-        yield name, value, low, high

@@ -46,6 +46,15 @@ def balanced_accuracy(labels: Codes, verdicts: Codes, classes: int = 2) -> float
     return float(np.mean(right / every)) if every.all() else math.nan
 
 
+def macro_f1(table: Counts) -> Numbers:
+    """Mean F1 of the classes that either side gives, of tables (..., k, k)."""
+    right = np.diagonal(table, axis1=-2, axis2=-1)
+    given = table.sum(axis=-1) + table.sum(axis=-2)
+    of_class = np.divide(2 * right, given, out=np.zeros(given.shape), where=given > 0)
+    mean: Numbers = of_class.sum(axis=-1) / (given > 0).sum(axis=-1)
+    return mean
+
+
 def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:
     """Mean square of probability minus what happened (1 or 0); NaN without rows."""
     return float(np.mean((chances - happened) ** 2)) if len(chances) else np.nan

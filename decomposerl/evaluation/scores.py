@@ -11,7 +11,6 @@ for all claims together only: ``auroc_*`` tells right verdicts from wrong ones b
 Every interval is in closed form (``evaluation.intervals``); calibration errors have none.
 """
 
-import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -101,11 +100,8 @@ def score_predictions(
     ]
     subsets = [row for row in parts if (row["slice"], row["metric"]) == ("subset", BALANCED)]
     if subsets:
-        values, lows, highs = (
-            [math.nan if row[end] is None else row[end] / 100 for row in subsets]
-            for end in ("score", "low", "high")
-        )
-        mean = mean_of([*map(Estimate, values, lows, highs)])
+        bounds = [[row[end] / 100 for end in ("score", "low", "high")] for row in subsets]
+        mean = mean_of([Estimate(*three) for three in bounds])
         rows.append(_row(MEAN_OF_SUBSETS, mean, counted.drop_nulls("subset")))
     sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < sure.height < counted.height:
@@ -115,12 +111,12 @@ def score_predictions(
     head = {name: frame[name][0] for name in ("benchmark", "system", "engine")}
     whole = head | {"slice": "all", "value": ""}
     table = pl.DataFrame([whole | row for row in (*rows, *parts)], SCORES.schema)
-    return SCORES.conform(table)
+    return SCORES.conform(table.fill_nan(None))
 
 
 def _row(metric: str, estimate: Estimate, claims: pl.DataFrame) -> dict[str, Any]:
     times = 1.0 if metric.endswith(_COUNT) else 100.0
-    scaled = [None if math.isnan(number) else number * times for number in estimate[:3]]
+    scaled = [number * times for number in estimate[:3]]
     return {
         "metric": metric,
         **dict(zip(("score", "low", "high"), scaled, strict=True)),
