@@ -30,8 +30,13 @@ from decomposerl.evaluation.cells import (
     identifier_of,
     normal,
 )
-from decomposerl.evaluation.intervals import auroc, mean_of, shared_evidence, verdict_estimates
-from decomposerl.evaluation.metrics import Unread
+from decomposerl.evaluation.metrics import (
+    Unread,
+    auroc,
+    mean_of,
+    shared_evidence,
+    verdict_estimates,
+)
 from decomposerl.evaluation.threshold import (
     Several,
     Threshold,

@@ -8,7 +8,7 @@ for all claims together only: ``auroc_*`` tells right verdicts from wrong ones b
 ``balanced_accuracy_without_doubtful`` leaves out the claims whose label is doubtful.
 ``silent_rate`` is the share of silent verdicts among those with a basis (``traces.basis``).
 
-Every interval is in closed form (``evaluation.intervals``); calibration errors have none.
+Every interval is in closed form (``evaluation.metrics``); calibration errors have none.
 """
 
 from collections.abc import Collection, Iterator
@@ -19,16 +19,19 @@ import polars as pl
 
 from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.intervals import (
+from decomposerl.evaluation.metrics import (
+    BALANCED,
+    NAMES,
     Estimate,
     auroc,
+    calibration_error,
+    codes_of,
     mean_of,
     ratio,
     share,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import BALANCED, NAMES, calibration_error, codes_of
 from decomposerl.evaluation.scored_claims import (
     beyond_context,
     scored_claims,

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.errors import TrainingError
-from decomposerl.evaluation.agreement import agreement, reward_agreement
+from decomposerl.evaluation.metrics import agreement, reward_agreement
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls, rulings_from_frame
 from decomposerl.judge.distillation import HEADS, Head
 from decomposerl.ports import Embedder

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.agreement import agreement, reward_agreement
-from decomposerl.evaluation.intervals import Estimate
 from decomposerl.evaluation.marks import MOST_NOTE, mark_from
+from decomposerl.evaluation.metrics import Estimate, agreement, reward_agreement
 
 
 def by_name(found: dict[str, Estimate]) -> dict[str, float | None]:

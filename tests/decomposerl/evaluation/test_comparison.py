@@ -19,7 +19,7 @@ from decomposerl.evaluation.comparison import (
     mean_difference,
 )
 from decomposerl.evaluation.entries import parse_systems_toml
-from decomposerl.evaluation.intervals import inverted_p
+from decomposerl.evaluation.metrics import inverted_p
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems
