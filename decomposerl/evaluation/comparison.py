@@ -186,16 +186,14 @@ def compare(
 
 def mean_difference(parts: Sequence[Difference]) -> Difference:
     """The difference of uniform means over one benchmark or more, whose claims are independent."""
-    differences = [part.difference for part in parts]
     ours, theirs = map(set, zip(*(part.engines for part in parts), strict=True))
 
     def interval(level: float) -> Bounds:
-        lows, highs = zip(*(part.interval(level) for part in parts), strict=True)
-        return mean_of([*map(Estimate, differences, lows, highs)])[1:3]
+        return mean_of([Estimate(part.difference, *part.interval(level)) for part in parts])[1:3]
 
     return Difference(
         sum(part.rows for part in parts),
-        float(np.mean(differences)),
+        float(np.mean([part.difference for part in parts])),
         interval,
         sum(part.differing for part in parts),
         min(part.of_a_label for part in parts),

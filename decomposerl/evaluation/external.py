@@ -37,13 +37,7 @@ from decomposerl.evaluation.metrics import (
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.threshold import (
-    Several,
-    Threshold,
-    choose_threshold,
-    combined,
-    usual_threshold,
-)
+from decomposerl.evaluation.threshold import Several, Threshold, choose_threshold, combined
 
 MOST_CLASSES = 10
 TWO_WAY: tuple[str, ...] = ("supported", "refuted")
@@ -169,7 +163,7 @@ def measure(
         chosen = f", chosen on {others.height:,} others where {measured}"
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
     elif not columns.verdict:
-        threshold = wanted or usual_threshold(claims["score"].to_numpy(), columns.score)
+        threshold = wanted or Threshold.usual(claims["score"].to_numpy(), columns.score)
     notes = [f"{count:,} {what}" for what, count in left_out.items()]
     if threshold is not None:
         claims = claims.with_columns(verdict=threshold.verdicts(claims["score"].to_numpy()))

@@ -55,28 +55,28 @@ class Threshold:
             return cls(math.nan, bool(match[1]), match[2], match[3] or "midpoints")
         return cls(value or 0.0, bool(match[1]))
 
+    @classmethod
+    def usual(cls, scores: Numbers, name: str) -> Self:
+        """The threshold where none is given, which only halves scores of 0 to 1.
+
+        Raises:
+            EvaluationError: the scores, those of column ``name``, are others.
+        """
+        known = scores[~np.isnan(scores)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        if low < 0 or high > 1:
+            middle = 0 if low < 0 else 50 if high <= _PERCENT else (low + high) / 2
+            raise EvaluationError(
+                f"{name} is from {low:g} to {high:g}, and not from 0 to 1: say from which score on "
+                f"a claim is supported, such as\n--threshold {middle:g}"
+            )
+        return cls()
+
     def verdicts(self, scores: Numbers) -> Codes:
         """Codes of verdicts, shape (n,); a NaN score gives none."""
         above = scores >= self.value if self.inclusive else scores > self.value
         codes: Codes = np.where(np.isnan(scores), NONE, np.where(above, SUPPORTED, REFUTED))
         return codes
-
-
-def usual_threshold(scores: Numbers, name: str) -> Threshold:
-    """The threshold where none is given, which only halves scores of 0 to 1.
-
-    Raises:
-        EvaluationError: the scores, those of column ``name``, are others.
-    """
-    known = scores[~np.isnan(scores)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-    if low < 0 or high > 1:
-        middle = 0 if low < 0 else 50 if high <= _PERCENT else (low + high) / 2
-        raise EvaluationError(
-            f"{name} is from {low:g} to {high:g}, and not from 0 to 1: say from which score on a "
-            f"claim is supported, such as\n--threshold {middle:g}"
-        )
-    return Threshold()
 
 
 def combined(scores: Sequence[float], several: Several) -> float:
