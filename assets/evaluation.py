@@ -24,7 +24,6 @@ from decomposerl.evaluation.published import MEANS, SHARE_TOLERANCE, TEST_SET_SI
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.scores import score_predictions
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports import leaderboard_report as board_pages
 from decomposerl.reports import system_report as pages
 from decomposerl.schemas import LABELS
 from decomposerl.training.experiment import ClaimsTable
@@ -190,7 +189,7 @@ def _calibrations(
         calibration, bins = fit_on_predictions(predicted, claims, split)
         path = write_calibration(data_folder.path, system.key, calibration)
         page = {
-            **pages.calibration_facts(calibration),
+            **{name.replace("_", " "): fact for name, fact in calibration.model_dump().items()},
             "calibration": dg.MetadataValue.path(str(path)),
             "reliability": dg.MetadataValue.md(pages.reliability_markdown(bins)),
         }
@@ -264,7 +263,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
             config.against,
             {cell for cell, status in runs.items() if status == LIMITED},
         )
-        shown = folded(board_pages.comparison_markdown(frame))
+        shown = folded(pages.comparison_markdown(frame))
         return stage.table(frame, {"comparison": shown})
 
     return comparison

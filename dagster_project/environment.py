@@ -133,6 +133,8 @@ def _given(environment: Mapping[str, str]) -> Values:
             _notice(f"{name} is now {_NOW[name]}; the old name works for one version")
         # Of an old name the key itself was the value, and a price was written as prompt/completion.
         is_key = name in _NOW and paths[0][-1] == "key"
+        if len(paths) > 2 and value.isdecimal() and int(value):  # noqa: PLR2004 - thinking's
+            value = f"on/{value}/yes"  # its bound in tokens
         parts = [name] if is_key else value.split("/", len(paths) - 1)
         for (*section, field), part in zip(paths, parts, strict=False):
             (given.setdefault(section[0], {}) if section else given)[field] = part

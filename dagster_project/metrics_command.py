@@ -75,7 +75,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     from decomposerl.evaluation.cells import Spellings
     from decomposerl.evaluation.external import Declared, measure
     from decomposerl.evaluation.threshold import Threshold
-    from decomposerl.reports.system_report import metrics_text, sizes_sentence
+    from decomposerl.reports.system_report import metrics_text
     from resources.evaluation.results_folder import read_result_rows
 
     columns = Declared.of(
@@ -96,6 +96,6 @@ def metrics(  # noqa: PLR0913 - each is one option
     if as_json:
         print_json(rests_on | {"metrics": frame.to_dicts()})
         return
-    print_text(f"{metrics_text(frame)}\n\n{sizes_sentence(frame, unread, rests_on['classes'])}")
+    print_text(metrics_text(frame, unread, rests_on["classes"]))
     for note in notes:
         print_note(note)

@@ -13,8 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.calibration import fit_calibration
-from decomposerl.evaluation.intervals import Estimate, auroc, shared_evidence
-from decomposerl.evaluation.metrics import calibration_error
+from decomposerl.evaluation.metrics import Estimate, auroc, calibration_error, shared_evidence
 from decomposerl.reports.tables import markdown_table
 from studies.verifier_data import FOLDS, TRAINED, fold_of
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.evaluation.comparison import compare
-from decomposerl.evaluation.intervals import Bounds, verdict_estimates
-from decomposerl.evaluation.metrics import BALANCED, Codes
+from decomposerl.evaluation.metrics import BALANCED, Bounds, Codes, verdict_estimates
 from decomposerl.reports.tables import markdown_table
 from perf.pages import write_between_markers
 

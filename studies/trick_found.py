@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import Estimate, ratio, share, shared_evidence
-from decomposerl.evaluation.metrics import Numbers
+from decomposerl.evaluation.metrics import Estimate, Numbers, ratio, share, shared_evidence
 from decomposerl.reports.figure_style import GREY, PALETTE, Drawn, drawn, legend, new_grid
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.curves import TRAIN, smoothed

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import ratio, shared_evidence
-from decomposerl.evaluation.metrics import Numbers
+from decomposerl.evaluation.metrics import Numbers, ratio, shared_evidence
 from decomposerl.reports.figure_style import GREY, INK, PALETTE, Drawn, drawn, legend, new_figure
 from decomposerl.reports.tables import markdown_table
 from decomposerl.rewards.scoring import TOTAL, RewardedBatch

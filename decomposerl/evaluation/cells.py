@@ -16,13 +16,13 @@ _MISSING = object()
 
 
 class CellError(ValueError):
-    """A cell that does not fit, named by file, row and field."""
+    """A cell that does not fit, or several, named by file, row and fields."""
 
-    def __init__(self, record: Record, name: str, reason: str) -> None:
-        """``name`` is the field, ``reason`` why it does not fit."""
-        field = f", field {name}" if name else ""
+    def __init__(self, record: Record, names: str | tuple[str, ...], reason: str) -> None:
+        """``names`` are the fields, if any, ``reason`` why they do not fit."""
+        fields = names if isinstance(names, str) else ", ".join(names)
+        field = f", field {fields}" if fields else ""
         super().__init__(f"{record.file}, row {record.row}{field}: {reason}")
-        self.reason = reason
 
 
 def identifier_of(record: Record, name: str) -> str:

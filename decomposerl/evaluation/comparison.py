@@ -1,7 +1,7 @@
 """Pairwise comparison of systems on the same claims: differences, intervals, corrected p-values.
 
 For each pair and test set the difference in balanced accuracy over the claims that both predicted,
-with its interval (``evaluation.intervals``); for each mean of the leaderboard whose parts both
+with its interval (``evaluation.metrics``); for each mean of the leaderboard whose parts both
 have, the difference of the means. The p-value is that of the interval: it is below 0.05 where the
 95 % interval excludes 0 and nowhere else, so a page never calls significant what its interval does
 not show. A missing verdict counts as wrong. No verdict of "better" is given.
@@ -16,18 +16,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import (
+from decomposerl.evaluation.metrics import (
     LEVEL,
     Bounds,
+    Codes,
+    Estimate,
     Interval,
+    balanced_accuracy,
+    codes_of,
     difference_interval,
     fewest,
     inverted_p,
-    mean_interval,
+    mean_of,
     shared_evidence,
     summed,
 )
-from decomposerl.evaluation.metrics import Codes, balanced_accuracy, codes_of
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE, classes_of
 from decomposerl.schemas import COMPARISON
@@ -183,16 +186,14 @@ def compare(
 
 def mean_difference(parts: Sequence[Difference]) -> Difference:
     """The difference of uniform means over one benchmark or more, whose claims are independent."""
-    differences = [part.difference for part in parts]
     ours, theirs = map(set, zip(*(part.engines for part in parts), strict=True))
 
     def interval(level: float) -> Bounds:
-        lows, highs = zip(*(part.interval(level) for part in parts), strict=True)
-        return mean_interval(differences, lows, highs)
+        return mean_of([Estimate(part.difference, *part.interval(level)) for part in parts])[1:3]
 
     return Difference(
         sum(part.rows for part in parts),
-        float(np.mean(differences)),
+        float(np.mean([part.difference for part in parts])),
         interval,
         sum(part.differing for part in parts),
         min(part.of_a_label for part in parts),

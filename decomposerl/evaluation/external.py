@@ -9,7 +9,7 @@ nothing says so.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -30,19 +30,18 @@ from decomposerl.evaluation.cells import (
     identifier_of,
     normal,
 )
-from decomposerl.evaluation.intervals import (
-    Estimate,
+from decomposerl.evaluation.metrics import (
+    Unread,
     auroc,
     mean_of,
     shared_evidence,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.threshold import Several, Threshold, choose_threshold, combined
 
 MOST_CLASSES = 10
 TWO_WAY: tuple[str, ...] = ("supported", "refuted")
-_PERCENT, _SHOWN = 100, 10
+_SHOWN = 10
 _PLACES = {"Supported": 0, "Refuted": 1}
 _SCORE = re.compile(r"(1-)?(.*?)(?::(max|mean|min))?")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -164,7 +163,7 @@ def measure(
         chosen = f", chosen on {others.height:,} others where {measured}"
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
     elif not columns.verdict:
-        threshold = wanted or _usual_threshold(claims["score"], columns.score)
+        threshold = wanted or Threshold.usual(claims["score"].to_numpy(), columns.score)
     notes = [f"{count:,} {what}" for what, count in left_out.items()]
     if threshold is not None:
         claims = claims.with_columns(verdict=threshold.verdicts(claims["score"].to_numpy()))
@@ -187,19 +186,6 @@ def measure(
     return score_claims(claims, names, columns.unread), rests_on, notes
 
 
-def _usual_threshold(scores: pl.Series, name: str) -> Threshold:
-    """The threshold where none is given, which only halves scores of 0 to 1."""
-    known = scores.drop_nans()
-    low, high = float(known.min() or 0.0), float(known.max() or 0.0)  # type: ignore[arg-type]
-    if low < 0 or high > 1:
-        middle = 0 if low < 0 else 50 if high <= _PERCENT else (low + high) / 2
-        raise EvaluationError(
-            f"{name} is from {low:g} to {high:g}, and not from 0 to 1: say from which score on a "
-            f"claim is supported, such as\n--threshold {middle:g}"
-        )
-    return Threshold()
-
-
 def score_claims(
     claims: pl.DataFrame, names: tuple[str, ...] = TWO_WAY, unread: Unread = "opposite"
 ) -> pl.DataFrame:
@@ -210,17 +196,32 @@ def score_claims(
     ranks last of its label if it counts as the opposite, else it is left out. Of more than two
     classes there are accuracy, macro-F1 and recalls.
     """
-    metrics, sizes = _metrics(claims, names, unread)
-    scored = [("total", "all", metrics, sizes)]
+    two_way, called = names == TWO_WAY, [name.replace(" ", "_") for name in names]
     parts = claims.partition_by("group", maintain_order=True)
-    if len(parts) > 1:
-        scored += [("group", part["group"][0], *_metrics(part, names, unread)) for part in parts]
-        groups = [of_group for _, _, of_group, _ in scored[1:]]
-        means = {
-            metric: mean_of([of_group[metric] for of_group in groups])
-            for metric in metrics
-            if all(metric in of_group for of_group in groups)
-        }
+    groups = [("group", part["group"][0], part) for part in parts] if len(parts) > 1 else []
+    scored = []
+    for kind, group, every in [("total", "all", claims), *groups]:
+        read = every["verdict"] != len(names)
+        own = every.filter(read) if unread == "leave-out" else every
+        labels, verdicts, scores = (own[name].to_numpy() for name in ("label", "verdict", "score"))
+        evidence = shared_evidence(own["document"].to_list())
+        counts_as = unread if two_way else "class"
+        metrics = verdict_estimates(labels, verdicts, evidence, called, counts_as)
+        if not two_way:
+            shown = ("accuracy", "macro_f1", *(f"recall_{name}" for name in called))
+            metrics = {metric: metrics[metric] for metric in shown}
+        if unread == "opposite" and not np.isnan(scores).all():
+            scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
+        known = ~np.isnan(scores)
+        if two_way and known.any():
+            metrics["auroc"] = auroc(scores[known], labels[known] == 0, evidence[known])
+        supported = int((labels == 0).sum()) if two_way else None
+        scored.append((kind, group, metrics, (len(labels), supported, int((~read).sum()))))
+    if groups:
+        _, _, metrics, sizes = scored[0]
+        of_groups = [estimates for _, _, estimates, _ in scored[1:]]
+        shared = [name for name in metrics if all(name in estimates for estimates in of_groups)]
+        means = {name: mean_of([estimates[name] for estimates in of_groups]) for name in shared}
         scored.append(("mean", "mean of groups", means, sizes))
     rows = [
         (kind, group, metric, *estimate[:3], *sizes)
@@ -229,28 +230,6 @@ def score_claims(
     ]
     percent = pl.col("score", "low", "high").fill_nan(None) * 100
     return pl.DataFrame(rows, COLUMNS, orient="row").with_columns(percent)
-
-
-def _metrics(
-    every: pl.DataFrame, names: tuple[str, ...], unread: Unread
-) -> tuple[dict[str, Estimate], list[int | None]]:
-    """Each metric with its interval; the numbers of claims, of supported ones, without verdict."""
-    two_way, read = names == TWO_WAY, every["verdict"] != len(names)
-    claims = every.filter(read) if unread == "leave-out" else every
-    labels, verdicts, scores = (claims[name].to_numpy() for name in ("label", "verdict", "score"))
-    evidence = shared_evidence(claims["document"].to_list())
-    called, counts_as = [name.replace(" ", "_") for name in names], unread if two_way else "class"
-    metrics = verdict_estimates(labels, verdicts, evidence, called, counts_as)
-    if not two_way:
-        shown = ("accuracy", "macro_f1", *(f"recall_{name}" for name in called))
-        metrics = {metric: metrics[metric] for metric in shown}
-    if unread == "opposite" and not np.isnan(scores).all():
-        scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
-    known = ~np.isnan(scores)
-    if two_way and known.any():
-        metrics["auroc"] = auroc(scores[known], labels[known] == 0, evidence[known])
-    supported = int((labels == 0).sum()) if two_way else None
-    return metrics, [len(labels), supported, int((~read).sum())]
 
 
 def match_predictions(
@@ -282,11 +261,13 @@ def match_predictions(
     for name, rows in ((name, rows) for name, rows in gold.items() if rows):
         row, (label, group, document) = rows[0]
         torn = f"the same id stands in row {row.row} already, with another label"
-        errors += [_unfit(other, others, torn) for other, (word, *_) in rows if word != label]
+        errors += [CellError(other, others, torn) for other, (word, *_) in rows if word != label]
         if name not in said:
             wrong = ", counted as wrong" if columns.missing == "wrong" else ""
             left_out[f"labels without a prediction{wrong}"] += 1
-            errors += [_unfit(row, others, f"{_shown(name)} has no prediction")] if strict else []
+            errors += (
+                [CellError(row, others, f"{_shown(name)} has no prediction")] if strict else []
+            )
         if name in said or columns.missing == "wrong":
             own_rows = [read for _, read in said.get(name, ())]
             scores = [score for _, some in own_rows for score in some]
@@ -296,7 +277,9 @@ def match_predictions(
     extra = {name: rows[0][0] for name, rows in said.items() if rows and name not in gold}
     left_out["predictions without a label"] = len(extra)
     if strict:
-        errors += [_unfit(row, own, f"{_shown(name)} has no label") for name, row in extra.items()]
+        errors += [
+            CellError(row, own, f"{_shown(name)} has no label") for name, row in extra.items()
+        ]
     if errors:
         raise EvaluationError("\n".join(format_errors(errors)))
     if not claims:
@@ -331,7 +314,19 @@ def meanings(
             f"refuted; say which with --supported, --refuted, or --where '{columns.label}!=…'"
         )
     elif not columns.given:
-        _check_polarity(columns, labels, {word: said[word] for word in said if sides[word]}, odd)
+        known = [word for word in said if sides[word]]
+        clear = says_polarity(columns.label, labels) and not odd
+        unclear = {} if clear else dict(labels)
+        # Words that a clear column of labels explains mean the same in that of predictions.
+        unexplained = [word for word in known if not (clear and word in labels)]
+        if columns.verdict and not says_polarity(columns.verdict, unexplained):
+            unclear = {word: said[word] for word in known if word not in unclear} | unclear
+        if unclear:
+            fields = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
+            raise EvaluationError(
+                f"{fields}: nothing says which of {_counted(unclear, unclear)} means supported; "
+                "say so with --supported WORD and --refuted WORD, one for each word of both"
+            )
     both, none = pl.col("label", "verdict"), len(names)
     claims = words.with_columns(both.replace_strict(place, default=none, return_dtype=_COUNT))
     unread = claims["verdict"] == none if columns.verdict else claims["score"].is_nan()
@@ -344,27 +339,6 @@ def meanings(
 def _counted(words: Mapping[str, int], shown: Iterable[str]) -> str:
     """Words with the number of their rows."""
     return ", ".join(f"'{excerpt(word)}' (rows: {words[word]:,})" for word in shown)
-
-
-def _check_polarity(
-    columns: Declared, labels: Mapping[str, int], said: Mapping[str, int], odd: Collection[str]
-) -> None:
-    """Refuse where neither a column nor its words say which of them means Supported.
-
-    ``said`` are the verdicts with a known meaning, ``odd`` the labels without one.
-    """
-    clear = says_polarity(columns.label, labels) and not odd
-    unclear = {} if clear else dict(labels)
-    # Words that a clear column of labels explains mean the same in that of predictions.
-    unexplained = [word for word in said if not (clear and word in labels)]
-    if columns.verdict and not says_polarity(columns.verdict, unexplained):
-        unclear = {word: said[word] for word in said if clear or word not in labels} | unclear
-    if unclear:
-        names = " and ".join(filter(None, dict.fromkeys((columns.label, columns.verdict))))
-        raise EvaluationError(
-            f"{names}: nothing says which of {_counted(unclear, unclear)} means supported; say so "
-            "with --supported WORD and --refuted WORD, one for each word of both"
-        )
 
 
 def rows_that_count(records: Rows, where: Iterable[str]) -> list[bool]:
@@ -426,8 +400,10 @@ def _by_id(
             name = tuple(identifier_of(row, column) for column in ids) or (str(number),)
             held = by_id.setdefault(name, [])
             if counting and held and not repeats:
-                raise _unfit(row, ids, f"the same id stands in row {held[0][0].row} already")
-            held += [(row, read(row))] if counting else []
+                again = f"the same id stands in row {held[0][0].row} already"
+                errors.append(CellError(row, ids, again))
+            elif counting:
+                held.append((row, read(row)))
         except CellError as error:
             errors += [error] if counting else []
     return by_id
@@ -465,10 +441,6 @@ def _prediction(columns: Declared, row: Record) -> tuple[str, list[float]]:
             raise CellError(row, columns.score, f"{excerpt(repr(value))} is no number")
         scores += [] if score is None else [1 - score if columns.complement else score]
     return word, scores
-
-
-def _unfit(row: Record, ids: Id, reason: str) -> CellError:
-    return CellError(row, ", ".join(ids), reason)
 
 
 def _shown(name: Id) -> str:

@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.intervals import mean_interval
+from decomposerl.evaluation.metrics import Estimate, mean_of
 from decomposerl.evaluation.published import CARDS, COLUMNS, MEANS, PUBLISHED
 from decomposerl.evaluation.scores import BEYOND_RATE, BY_BASIS
 from decomposerl.evaluation.systems import System
@@ -62,27 +61,21 @@ def leaderboard(
     known = [(*cell, status) for cell, status in runs.items() if status in _STATUSES.categories]
     schema = {"run": pl.String(), "part": pl.String(), "status": _STATUSES}
     statuses = parts.join(pl.DataFrame(known, schema, orient="row"), on="part")
-    cells = pl.DataFrame(lines, schema_overrides={"paper": pl.Float64()})
-    for facts in (scored, statuses.group_by(_CELL).agg(pl.min("status")), _counted(whole, parts)):
-        cells = cells.join(facts, on=_CELL, how="left", maintain_order="left")
-    board = _merged(cells)
-    rows = pl.when(pl.col("score").is_not_null()).then("rows")
-    ranked = (rows == rows.max().over("benchmark")).fill_null(value=False)
-    return LEADERBOARD.conform(board.with_columns(ranked=ranked))
-
-
-def _counted(whole: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
-    """Claims beyond the context and verdicts by their basis, of each run on test sets and means.
-
-    A rate has the claims that it counts only as a share of its rows.
-    """
+    # Claims beyond the context, and verdicts by basis: a rate has them only as a share of its rows.
     hits, rows = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64), pl.col("rows")
     sums = {"beyond_context": hits.filter(metric=BEYOND_RATE).sum()}
     for basis in BASES:
         sums[basis] = rows.filter(metric=f"{BY_BASIS}{basis}").sum()
         sums[f"{basis}_right"] = hits.filter(metric=f"{BY_BASIS}{basis}").sum()
     rates = whole.drop_nulls("score").rename({"benchmark": "part"}).join(parts, on="part")
-    return rates.group_by(_CELL).agg(**sums)
+    counted = rates.group_by(_CELL).agg(**sums)
+    cells = pl.DataFrame(lines, schema_overrides={"paper": pl.Float64()})
+    for facts in (scored, statuses.group_by(_CELL).agg(pl.min("status")), counted):
+        cells = cells.join(facts, on=_CELL, how="left", maintain_order="left")
+    board = _merged(cells)
+    full = pl.when(pl.col("score").is_not_null()).then("rows")
+    ranked = (full == full.max().over("benchmark")).fill_null(value=False)
+    return LEADERBOARD.conform(board.with_columns(ranked=ranked))
 
 
 def _merged(cells: pl.DataFrame) -> pl.DataFrame:
@@ -117,7 +110,7 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
     """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
 
     One row per system and mean, where every benchmark of the mean has a score; the row names each
-    engine once. The interval follows from those of the independent parts (``mean_interval``).
+    engine once. The interval follows from those of the independent parts (``mean_of``).
     """
     whole = scores.filter(slice="all", metric=METRIC).drop_nulls("score")
     lines = []
@@ -126,10 +119,9 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
             scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
             if scored.height == len(parts):
                 engine = " / ".join(scored["engine"].unique(maintain_order=True))
-                score, *bounds = scored["score", "low", "high"].to_dict(as_series=False).values()
-                mean = [float(np.mean(score)), *mean_interval(score, *bounds)]
+                mean = mean_of([Estimate(*row) for row in scored["score", "low", "high"].rows()])
                 sizes = scored["rows", "supported"].sum().row(0)
-                lines.append([name, system, engine, METRIC, "all", "", *mean, *sizes])
+                lines.append([name, system, engine, METRIC, "all", "", *mean[:3], *sizes])
     return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
 
 

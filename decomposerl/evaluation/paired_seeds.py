@@ -14,8 +14,15 @@ from typing import Literal
 import numpy as np
 
 from decomposerl.evaluation.comparison import compare
-from decomposerl.evaluation.intervals import LEVEL, Bounds, shared_evidence, summed
-from decomposerl.evaluation.metrics import Codes, Numbers, balanced_accuracy
+from decomposerl.evaluation.metrics import (
+    LEVEL,
+    Bounds,
+    Codes,
+    Numbers,
+    balanced_accuracy,
+    shared_evidence,
+    summed,
+)
 
 _NO_BOUNDS = (math.nan, math.nan)
 Order = Literal["same", "opposite", "not resolved"]

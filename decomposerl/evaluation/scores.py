@@ -8,10 +8,9 @@ for all claims together only: ``auroc_*`` tells right verdicts from wrong ones b
 ``balanced_accuracy_without_doubtful`` leaves out the claims whose label is doubtful.
 ``silent_rate`` is the share of silent verdicts among those with a basis (``traces.basis``).
 
-Intervals (``evaluation.intervals``) are in closed form, those of calibration errors bootstrapped.
+Intervals (``evaluation.metrics``) are in closed form, those of calibration errors bootstrapped.
 """
 
-import math
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -20,10 +19,15 @@ import polars as pl
 
 from decomposerl.claims.doubtful import WITHOUT
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.intervals import (
+from decomposerl.evaluation.metrics import (
+    BALANCED,
+    BINS,
+    NAMES,
     Estimate,
     auroc,
+    bin_numbers,
     bootstrapped,
+    codes_of,
     mean_of,
     ratio,
     share,
@@ -31,7 +35,6 @@ from decomposerl.evaluation.intervals import (
     summed,
     verdict_estimates,
 )
-from decomposerl.evaluation.metrics import BALANCED, BINS, NAMES, bin_numbers, codes_of
 from decomposerl.evaluation.scored_claims import (
     beyond_context,
     scored_claims,
@@ -103,11 +106,8 @@ def score_predictions(
     ]
     subsets = [row for row in parts if (row["slice"], row["metric"]) == ("subset", BALANCED)]
     if subsets:
-        values, lows, highs = (
-            [math.nan if row[end] is None else row[end] / 100 for row in subsets]
-            for end in ("score", "low", "high")
-        )
-        mean = mean_of([*map(Estimate, values, lows, highs)])
+        bounds = [[row[end] / 100 for end in ("score", "low", "high")] for row in subsets]
+        mean = mean_of([Estimate(*three) for three in bounds])
         rows.append(_row(MEAN_OF_SUBSETS, mean, counted.drop_nulls("subset")))
     sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < sure.height < counted.height:
@@ -117,12 +117,12 @@ def score_predictions(
     head = {name: frame[name][0] for name in ("benchmark", "system", "engine")}
     whole = head | {"slice": "all", "value": ""}
     table = pl.DataFrame([whole | row for row in (*rows, *parts)], SCORES.schema)
-    return SCORES.conform(table)
+    return SCORES.conform(table.fill_nan(None))
 
 
 def _row(metric: str, estimate: Estimate, claims: pl.DataFrame) -> dict[str, Any]:
     times = 1.0 if metric.endswith(_COUNT) else 100.0
-    scaled = [None if math.isnan(number) else number * times for number in estimate[:3]]
+    scaled = [number * times for number in estimate[:3]]
     return {
         "metric": metric,
         **dict(zip(("score", "low", "high"), scaled, strict=True)),

@@ -19,7 +19,7 @@ from decomposerl.evaluation.cells import finite_number
 from decomposerl.evaluation.metrics import NONE, REFUTED, SUPPORTED, Codes, Numbers
 
 Several = Literal["max", "mean", "min"]
-_LARGEST = sys.float_info.max
+_PERCENT, _LARGEST = 100, sys.float_info.max
 _FORM = re.compile(
     r"(>=)?\s*(?:(f1|balanced_accuracy)(?::(midpoints|scores|hundredths))?|([^\s:]+))\s*"
 )
@@ -54,6 +54,23 @@ class Threshold:
         if match[2]:
             return cls(math.nan, bool(match[1]), match[2], match[3] or "midpoints")
         return cls(value or 0.0, bool(match[1]))
+
+    @classmethod
+    def usual(cls, scores: Numbers, name: str) -> Self:
+        """The threshold where none is given, which only halves scores of 0 to 1.
+
+        Raises:
+            EvaluationError: the scores, those of column ``name``, are others.
+        """
+        known = scores[~np.isnan(scores)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        if low < 0 or high > 1:
+            middle = 0 if low < 0 else 50 if high <= _PERCENT else (low + high) / 2
+            raise EvaluationError(
+                f"{name} is from {low:g} to {high:g}, and not from 0 to 1: say from which score on "
+                f"a claim is supported, such as\n--threshold {middle:g}"
+            )
+        return cls()
 
     def verdicts(self, scores: Numbers) -> Codes:
         """Codes of verdicts, shape (n,); a NaN score gives none."""

@@ -21,7 +21,6 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.figures import selection_figure
 from decomposerl.reports.funnel_figure import STAGE_TITLES, funnel_figure
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_page
 from decomposerl.reports.report_data import (
     KEPT,
     SIGNIFICANT,
@@ -51,6 +50,7 @@ from decomposerl.reports.report_parts import (
     slug,
 )
 from decomposerl.reports.study_tables import PAPER_SECTIONS, STUDY_TABLES, study_engine
+from decomposerl.reports.system_report import comparison_markdown, leaderboard_page
 from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
 from decomposerl.reports.training_figure import training_figure
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown

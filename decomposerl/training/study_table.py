@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.evaluation.comparison import holm
-from decomposerl.evaluation.intervals import LEVEL, Bounds
-from decomposerl.evaluation.metrics import Codes, Numbers, codes_of
+from decomposerl.evaluation.metrics import LEVEL, Bounds, Codes, Numbers, codes_of
 from decomposerl.evaluation.paired_seeds import (
     SeedDifference,
     accuracies,

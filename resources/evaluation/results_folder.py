@@ -28,7 +28,7 @@ from decomposerl.evaluation.scored_claims import (
     without_dropped,
 )
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.leaderboard_report import NOTES, WIDTH, leaderboard_page
+from decomposerl.reports.system_report import NOTES, WIDTH, leaderboard_page
 from resources.corpora.bundled_sample import BUNDLED
 from resources.corpora.folder import content_of, records_of
 from resources.store.integrity import read_parquet

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from decomposerl.evaluation.agreement import macro_f1
+from decomposerl.evaluation.metrics import macro_f1
 from decomposerl.judge.distillation import HEADS, Head, HeadExamples, HeadSettings, head_examples
 from decomposerl.reports.tables import markdown_table
 from decomposerl.settings import Settings

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.errors import TrainingError
-from decomposerl.evaluation.agreement import agreement, reward_agreement
+from decomposerl.evaluation.metrics import agreement, reward_agreement
 from decomposerl.judge.call import Judge, JudgeCall, Ruling, needed_calls, rulings_from_frame
 from decomposerl.judge.distillation import HEADS, Head
 from decomposerl.ports import Embedder
@@ -129,8 +129,9 @@ def agreement_frame(examples: pl.DataFrame, judge: TinyJudge) -> pl.DataFrame:
         measured = agreement(taught, learnt, len(head.classes), documents)
         sizes = (test.height, len(set(documents)), judge.shortened - before)
         engines = (judge.engine, test["teacher"][0])
-        rows += [(head.name, *one, *sizes, *engines) for one in measured]
-    return JUDGE_AGREEMENT.conform(pl.DataFrame(rows, schema=JUDGE_AGREEMENT.schema, orient="row"))
+        rows += [(head.name, name, *of[:3], *sizes, *engines) for name, of in measured.items()]
+    frame = pl.DataFrame(rows, schema=JUDGE_AGREEMENT.schema, orient="row")
+    return JUDGE_AGREEMENT.conform(frame.fill_nan(None))
 
 
 def reward_frame(
@@ -167,11 +168,12 @@ def reward_frame(
     schema = dict.fromkeys(texts, pl.String()) | dict.fromkeys(numbers, pl.Float64())
     rewards = pl.DataFrame(rows, schema, orient="row").drop_nulls()
     found = [
-        (name, *one, of.height, of["group"].n_unique(), judge.engine, teacher)
+        (name, metric, *one[:3], of.height, of["group"].n_unique(), judge.engine, teacher)
         for (name,), of in rewards.group_by("reward", maintain_order=True)
-        for one in reward_agreement(of)
+        for metric, one in reward_agreement(of).items()
     ]
-    return JUDGE_STUDY.conform(pl.DataFrame(found, schema=JUDGE_STUDY.schema, orient="row"))
+    frame = pl.DataFrame(found, schema=JUDGE_STUDY.schema, orient="row")
+    return JUDGE_STUDY.conform(frame.fill_nan(None))
 
 
 def calls_of(runs: Sequence[JudgedRun], claim_ids: Sequence[str], most: int) -> list[JudgeCall]:

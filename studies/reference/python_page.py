@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from decomposerl import api
-from decomposerl.evaluation import intervals, metrics
+from decomposerl.evaluation import metrics
 from decomposerl.traces import grammar, trace
 from resources.catalogue import database
 from studies.reference.markdown import MADE, code, paragraphs, plain, table
@@ -85,8 +85,7 @@ print(trace.cycles, trace.verdict)
 print([fault.kind for fault in trace.faults])
 """
 _METRICS = """\
-from decomposerl.evaluation.intervals import shared_evidence, verdict_estimates
-from decomposerl.evaluation.metrics import codes_of
+from decomposerl.evaluation.metrics import codes_of, shared_evidence, verdict_estimates
 
 labels = codes_of(["Supported", "Refuted"] * 50)
 verdicts = codes_of(["Supported", "Refuted", "Supported", None] * 25)  # None: no verdict
@@ -162,12 +161,12 @@ SUBJECTS = (
         "0.75, 0.648 to 0.817\n",
         (
             metrics.codes_of,
-            intervals.shared_evidence,
-            intervals.verdict_estimates,
-            intervals.Estimate,
-            intervals.share,
-            intervals.auroc,
-            intervals.difference_interval,
+            metrics.shared_evidence,
+            metrics.verdict_estimates,
+            metrics.Estimate,
+            metrics.share,
+            metrics.auroc,
+            metrics.difference_interval,
         ),
     ),
     Subject(

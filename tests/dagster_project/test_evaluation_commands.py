@@ -25,7 +25,7 @@ from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.reports.leaderboard_report import leaderboard_page
+from decomposerl.reports.system_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from environment import resources_of, variables
 from evaluation_graph import claim_row

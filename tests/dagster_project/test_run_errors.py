@@ -121,7 +121,8 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
 EXTRAS = {
     "safetensors": "embed:from resources.policy_tiny.folder import *;base_policy_facts(CHECKPOINT)",
     "trl": "train:from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
-    "peft": "train:from resources.evaluation.local_model import Weights; Weights('b', 'a').load()",
+    "peft": "train:from resources.evaluation import local_model as m;"
+    "m.load_weights(m.Endpoint(model='b', adapter='a'))",
     "spacy": "science:from resources.entities import rule_engine as r; r.RuleEntities().engine",
 }
 """An extra, and what needs it."""

@@ -221,7 +221,7 @@ def test_the_domain_asks_no_clock_and_opens_no_file():
         reading = {"read_text", "read_bytes", "write_text", "write_bytes"}
         opening = {"open", "Path"}
         tables = {"downloads.py", "column_guess.py", "published.py", "wordings.py"}
-        tables |= {"entries.py", "evaluation.py", "leaderboard_report.py", "systems.py"}
+        tables |= {"entries.py", "evaluation.py", "system_report.py", "systems.py"}
         if path.name in {"jit.py", "page.py", *tables} or (
             in_repo(path) == "decomposerl/claims/catalogue.py"
         ):

@@ -19,11 +19,11 @@ from decomposerl.evaluation.comparison import (
     mean_difference,
 )
 from decomposerl.evaluation.entries import parse_systems_toml
-from decomposerl.evaluation.intervals import inverted_p
+from decomposerl.evaluation.metrics import inverted_p
 from decomposerl.evaluation.published import IN_DOMAIN
 from decomposerl.evaluation.scored_claims import classes_of, evaluation_subset
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.reports.leaderboard_report import comparison_markdown
+from decomposerl.reports.system_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS, SILVER_DECOMPOSED, VERDICTS
 from plain_rows import plain, table_of
 from resources.evaluation.model import dev_claims

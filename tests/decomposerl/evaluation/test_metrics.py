@@ -11,27 +11,26 @@ from scipy import stats
 from sklearn import metrics as reference
 from sklearn.calibration import calibration_curve
 
-from decomposerl.evaluation.intervals import (
-    LEAST_UNITS,
-    auroc,
-    difference_interval,
-    mean_interval,
-    ratio,
-    share,
-    shared_evidence,
-    verdict_estimates,
-)
 from decomposerl.evaluation.metrics import (
     BINS,
+    LEAST_UNITS,
     NAMES,
     NONE,
     Codes,
+    Estimate,
     Unread,
+    auroc,
     balanced_accuracy,
     bin_numbers,
     brier,
     calibration_error,
     codes_of,
+    difference_interval,
+    mean_of,
+    ratio,
+    share,
+    shared_evidence,
+    verdict_estimates,
 )
 from strategies import LAW
 
@@ -210,7 +209,7 @@ def test_one_document_is_one_claim():
 
 def test_a_mean_of_independent_figures_narrows_by_their_root():
     """Distances to the bounds are added in squares."""
-    assert (0.45, 0.6) == pytest.approx(mean_interval([0.5] * 4, [0.4] * 4, [0.7] * 4))
+    assert (0.45, 0.6) == pytest.approx(mean_of([Estimate(0.5, 0.4, 0.7)] * 4)[1:3])
 
 
 sized = st.tuples(st.integers(0, 9), st.integers(1, 5))

@@ -21,7 +21,7 @@ from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.evaluation.entries import parse_systems_toml
 from decomposerl.evaluation.scored_claims import MOST_WORDS
 from decomposerl.evaluation.systems import Model, System, systems
-from decomposerl.reports.leaderboard_report import leaderboard_page
+from decomposerl.reports.system_report import leaderboard_page
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
 from decomposerl.training.experiment import EvidenceView
