@@ -33,7 +33,8 @@ from evaluation_graph import (
     resources,
     write_tests,
 )
-from fault_server import MODEL, Answer, FaultServer, replying
+from evaluation_runs import spelled
+from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
@@ -270,15 +271,8 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
 
 
 ENDPOINT, DEV = "simple-endpoint-faithful", 60
-LISTED = [{"token": "Supported", "logprob": -0.05}, {"token": "Refuted", "logprob": -3.0}]
-
-
-def sure() -> Answer:
-    """Supported, with 95 % for it."""
-    answer = replying("Supported")
-    content = [{**LISTED[0], "top_logprobs": LISTED}]
-    answer.change["choices"][0]["logprobs"] = {"content": content}
-    return answer
+SURE = spelled(Supported=-0.05, Refuted=-3.0)
+"""95 % for Supported."""
 
 
 @pytest.fixture
@@ -320,7 +314,7 @@ def calibrate(
 def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.DagsterInstance):
     """On unused claims alone; then predictions carry it; another prompt, and they stop."""
     path = pooled / f"calibrations/{ENDPOINT}.json"
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         made = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
         assert made.success
         asked = server.prompts
@@ -342,7 +336,7 @@ def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.Dag
     assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)
     other = found.model_copy(update={"prompt_hash": "cd" * 32})
     path.write_text(other.model_dump_json(), "utf-8")
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         refused = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert [] == server.asked
         reason = failure(instance, refused)
@@ -365,7 +359,7 @@ def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.Dagster
     assert not list((pooled / "calibrations").glob("*"))
     for answers in ("prediction_shards", "engine_results"):
         shutil.rmtree(pooled / answers, ignore_errors=True)
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         path = pooled / f"calibrations/{ENDPOINT}.json"
         assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
         fitted = json.loads(path.read_text("utf-8"))

@@ -28,8 +28,8 @@ from decomposerl.training.experiment import EvidenceView
 from environment import having
 from evaluation_graph import claim_row, materialize, write_policy_of
 from evaluation_parts import ScriptedCaller, two_steps
-from evaluation_runs import Predicted, frame_of_claims, predicted
-from fault_server import MODEL, Answer, FaultServer, replying
+from evaluation_runs import Predicted, frame_of_claims, predicted, spelled
+from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem
 from resources.evaluation.local_model import context_of, load_weights
@@ -66,15 +66,6 @@ def by_entry(folder: Path, method: str, url: str, count: int = 2, **fields: Any)
     """Predictions of an entry ``a``."""
     system = own(folder, entry("a", method, url, **fields))["a"]
     return predicted(folder, system, count)
-
-
-def spelled(**chances: float) -> Answer:
-    """A reply of one token, the first, with log probabilities."""
-    likely = [{"token": word, "logprob": chance} for word, chance in chances.items()]
-    message = {"content": likely[0]["token"]}
-    listed = {"content": [{**likely[0], "top_logprobs": likely}]}
-    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": listed}
-    return Answer(change={"choices": [choice]})
 
 
 def test_two_entries_of_one_model_do_not_share_replies(tmp_path: Path):

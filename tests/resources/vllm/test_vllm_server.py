@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import DecomposeRLError, EngineError
@@ -26,6 +25,7 @@ from project import ROOT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import (
     MINIMUM,
@@ -155,10 +155,11 @@ def test_a_server_that_does_not_come_up_is_explained(
     assert not is_held(held)
 
 
-def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> VerifierResource:
+@contextmanager
+def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> Iterator[StoredVerifier]:
     """A verifier over a stand-in, whose results, locks and logs lie beside ``held``."""
     model = {"model": "org/tiny", "deadline_s": 3.0, **endpoint}
-    return VerifierResource(
+    resource = VerifierResource(
         results_dir=str(held.parent / "results"),
         models_lock=models_lock(held.parent),
         engine="minicheck_hosted",
@@ -169,6 +170,10 @@ def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> Verifie
         allow_own_prompt=True,
         log_dir=str(held.parent / "logs"),
     )
+    try:
+        yield resource.open()
+    finally:
+        resource.close()
 
 
 PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
@@ -176,19 +181,12 @@ PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
 
 def test_an_answer_of_a_server_that_dies_at_work_is_kept(held: Path):
     """The stage ends with an error, and the next run asks for the rest."""
-    mortal = verifier(held, "mortal")
-    try:
-        with pytest.raises(EngineError, match=r"answers no request|got no answer"):
-            mortal.open().support_probability(PAIRS)
-    finally:
-        mortal.close()
-    well = verifier(held, "well")
-    try:
-        port = well.open()
-        assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
-        assert (3, 1) == (port.calls, port.hits)
-    finally:
-        well.close()
+    lost = pytest.raises(EngineError, match=r"answers no request|got no answer")
+    with verifier(held, "mortal") as mortal, lost:
+        mortal.support_probability(PAIRS)
+    with verifier(held) as well:
+        assert [pytest.approx(0.904837)] * 4 == well.support_probability(PAIRS).tolist()
+        assert (3, 1) == (well.calls, well.hits)
 
 
 def test_an_executable_that_is_not_there_is_an_install_command():
@@ -256,9 +254,7 @@ def test_keys_in_the_environment_are_not_the_childs(held: Path):
 
 
 COMMIT = "c" * 40
-ASKED = SecretStr("sk-hidden-7391"), "update it"
 CODE = "--trust-remote-code"
-PAIR = ("It rained on Monday.", "It rained.")
 
 
 def script(folder: Path, says: str) -> str:
@@ -342,16 +338,12 @@ def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
 def test_the_verifiers_server_loads_the_locked_commit(held: Path):
     """On its command line three times, and in the name that its answers are stored under."""
     Path(models_lock(held.parent)).write_text(f'"org/tiny" = "{COMMIT}"\n')
-    locked = verifier(held)
-    try:
-        port = locked.open()
-        assert f"chat:org/tiny@{COMMIT} " in port.engine
-        assert (1,) == port.support_probability([PAIR]).shape
-    finally:
-        locked.close()
+    with verifier(held) as locked:
+        assert f"chat:org/tiny@{COMMIT} " in locked.engine
+        assert (1,) == locked.support_probability(PAIRS[:1]).shape
     (log,) = (held.parent / "logs").iterdir()
     started = log.read_text()
     for option in ("--revision", "--code-revision", "--tokenizer-revision"):
         assert f"{option} {COMMIT}" in started
-    named = verifier(held, base_url=("http://127.0.0.1:1/v1",)).open()
-    assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
+    with verifier(held, base_url=("http://127.0.0.1:1/v1",)) as named:
+        assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
