@@ -128,16 +128,6 @@ def test_prompts_are_the_entrys(tmp_path: Path):
         assert served.prompts[0].startswith("Arlo Brin opened")
 
 
-def test_a_context_is_known_through_the_entry(tmp_path: Path):
-    """A server that reads fewer tokens is refused; with as many nothing is cut."""
-    with serving(tmp_path, "--says", "Supported", "--max-model-len", "8192", model=MODEL) as url:
-        text = entry("a", "simple", f"{url}/v1", context=8_192)
-        every = own(tmp_path, text + entry("b", "simple", f"{url}/v1", context=9_000))
-        assert [None] == beyond(predicted(tmp_path, every["a"], 1))
-        with pytest.raises(EngineError, match=r"context = 8192 in \[b\] of systems.toml"):
-            predicted(tmp_path, every["b"])
-
-
 def test_an_adapter_that_is_not_there_is_named_with_its_entry(tmp_path: Path):
     """A folder without one; the command that gets one of the hub."""
     at = {"url": URL, "model": "org/base"}
