@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,10 +35,8 @@ from resources.vllm.process import (
     version_problem,
 )
 from resources.vllm.server import ServerFields
-from stand_in_server import WORDS
+from stand_in_server import PATIENCE_S, WORDS, waited_for
 from stand_in_server import held as is_held
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -53,10 +50,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
 
 def gone(path: Path) -> bool:
     """Whether server and worker end, given time."""
-    deadline = time.monotonic() + PATIENCE_S
-    while is_held(path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not is_held(path)
+    return waited_for(lambda: not is_held(path))
 
 
 def words(held: Path, behaviour: str = "well") -> tuple[str, ...]:
@@ -111,18 +105,12 @@ def test_the_command_line_holds_every_setting():
     assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
 
 
-PROGRAMS = {
-    "vllm serve": "vllm",
-    "env X=1 Y= /nowhere/vllm serve": "/nowhere/vllm",
-    "/usr/bin/env -i -u HOME --unset=X A=b env vllm": "vllm",
-    "env X=1": "",
-    "": "",
-}
-
-
 def test_the_program_stands_after_env_and_its_words():
     """Assignments and options of ``env`` are no programs; where nothing follows there is none."""
-    assert PROGRAMS == {words: program_of(words.split()) for words in PROGRAMS}
+    for words in ("vllm serve", "/usr/bin/env -i -u HOME --unset=X A=b env vllm"):
+        assert "vllm" == program_of(words.split())
+    assert "/nowhere/vllm" == program_of("env X=1 Y= /nowhere/vllm serve".split())
+    assert {""} == {program_of(words) for words in ([], ["env", "X=1"])}
 
 
 @pytest.mark.parametrize("behaviour", ["well", "stubborn"])
@@ -303,9 +291,7 @@ def test_a_server_that_is_stopped_just_before_its_birth_is_not_started(tmp_path:
     fields = ServerFields(vllm=[script(tmp_path, says), "serve"], log_dir=str(tmp_path / "logs"))
     with serving() as server, ThreadPoolExecutor(1) as other:
         started = other.submit(server.url, fields.command_for("org/tiny", ""))
-        deadline = time.monotonic() + PATIENCE_S
-        while not asked.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        waited_for(asked.exists)
         server.stop()
         go.touch()
         assert isinstance(started.exception(PATIENCE_S), EngineError)
