@@ -33,7 +33,8 @@ from evaluation_graph import (
     resources,
     write_tests,
 )
-from fault_server import MODEL, Answer, FaultServer, replying
+from evaluation_runs import spelled
+from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.corpora.resource import CorporaResource
 from resources.evaluation.model import EvaluationModelResource
@@ -162,9 +163,7 @@ def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path, whole: Pa
 
 
 def test_what_is_missing_is_named_with_its_command(data: Path, instance: dg.DagsterInstance):
-    """A system that the profile cannot run, or a test set; nothing is written."""
-    result = materialize(data, "decomposerl-tiny", "fever", instance=instance)
-    assert "decomposerl train tiny" in failure(instance, result)
+    """A test set; nothing is written."""
     (data / "benchmark/fever.parquet").unlink()
     result = materialize(data, SIMPLE, "fever", instance=instance)
     assert "--select 'key:\"benchmark/fever\"'" in failure(instance, result)
@@ -270,15 +269,8 @@ def test_every_check_of_a_partitioned_asset_has_its_partitions():
 
 
 ENDPOINT, DEV = "simple-endpoint-faithful", 60
-LISTED = [{"token": "Supported", "logprob": -0.05}, {"token": "Refuted", "logprob": -3.0}]
-
-
-def sure() -> Answer:
-    """Supported, with 95 % for it."""
-    answer = replying("Supported")
-    content = [{**LISTED[0], "top_logprobs": LISTED}]
-    answer.change["choices"][0]["logprobs"] = {"content": content}
-    return answer
+SURE = spelled(Supported=-0.05, Refuted=-3.0)
+"""95 % for Supported."""
 
 
 @pytest.fixture
@@ -320,10 +312,11 @@ def calibrate(
 def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.DagsterInstance):
     """On unused claims alone; then predictions carry it; another prompt, and they stop."""
     path = pooled / f"calibrations/{ENDPOINT}.json"
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         made = calibrate(pooled, ENDPOINT, "calibrations", instance, server.url)
         assert made.success
         asked = server.prompts
+        assert {5} == {body["top_logprobs"] for body in server.asked}
         assert DEV == len(asked)  # the first ones are asked once
         assert not [one for n in range(10) for one in asked if f"claim {n}\n" in one]
         assert calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url).success
@@ -342,7 +335,7 @@ def test_a_calibration_is_fitted_used_and_refused(pooled: Path, instance: dg.Dag
     assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)
     other = found.model_copy(update={"prompt_hash": "cd" * 32})
     path.write_text(other.model_dump_json(), "utf-8")
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         refused = calibrate(pooled, ENDPOINT, "predictions/fever", instance, server.url)
         assert [] == server.asked
         reason = failure(instance, refused)
@@ -365,7 +358,7 @@ def test_what_cannot_be_calibrated_is_told_so(pooled: Path, instance: dg.Dagster
     assert not list((pooled / "calibrations").glob("*"))
     for answers in ("prediction_shards", "engine_results"):
         shutil.rmtree(pooled / answers, ignore_errors=True)
-    with FaultServer(usual=sure()) as server:
+    with FaultServer(usual=SURE) as server:
         path = pooled / f"calibrations/{ENDPOINT}.json"
         assert calibrate(pooled, ENDPOINT, "calibrations", instance, server.url).success
         fitted = json.loads(path.read_text("utf-8"))

@@ -55,19 +55,25 @@ def write_tests(data: Path, claims: int = CLAIMS) -> None:
     write_parquet(BENCHMARK_CLAIMS.empty(), data / "benchmark/wice.parquet")
 
 
+def write_run(data: Path) -> Path:
+    """A run ``tiny`` of seven steps and its base; where the adapter that it lacks belongs."""
+    shutil.copytree(CHECKPOINT, data / "base_policy")
+    run = RunFolder(data / "policy" / "tiny")
+    run.path.mkdir(parents=True)
+    write_parquet(CURVES.empty(), run.curves)
+    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    return Path(run.adapter)
+
+
 def write_policy_of(data: Path) -> None:
     """A trained policy ``tiny`` whose adapter changes next to nothing yet."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    shutil.copytree(CHECKPOINT, data / "base_policy")
-    run = RunFolder(data / "policy" / "tiny")
     base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
     policy = get_peft_model(base, LoraConfig(r=2, target_modules=["q_proj"]))
     next(weight for name, weight in policy.named_parameters() if "lora_B" in name).data += 1e-6
-    policy.save_pretrained(run.adapter)
-    write_parquet(CURVES.empty(), run.curves)
-    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    policy.save_pretrained(write_run(data))
 
 
 def resources(data: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import polars as pl
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row
+from fault_server import Answer
 from resources.evaluation.generation import OpenedSystem
 from resources.evaluation.model import EvaluationModelResource
 from resources.store.parquet import DataFolder
@@ -36,6 +37,15 @@ def predicted_by(system: OpenedSystem, name: str, claims: pl.DataFrame, failed: 
 def frame_of_claims(*rows: dict[str, object]) -> pl.DataFrame:
     """A test set of these claims."""
     return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+
+
+def spelled(**chances: float) -> Answer:
+    """A reply of one token, the first, with log probabilities."""
+    likely = [{"token": word, "logprob": chance} for word, chance in chances.items()]
+    message = {"content": likely[0]["token"]}
+    listed = {"content": [{**likely[0], "top_logprobs": likely}]}
+    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": listed}
+    return Answer(change={"choices": [choice]})
 
 
 @contextmanager

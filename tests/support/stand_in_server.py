@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,14 @@ def serving(folder: Path, *words: str, model: str = "org/m", **names: str) -> It
     finally:
         child.terminate()
         child.wait(PATIENCE_S)
+
+
+def waited_for(condition: Callable[[], bool]) -> bool:
+    """Whether it came true, given time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
 
 
 def _answers(url: str) -> bool:

@@ -28,8 +28,8 @@ from decomposerl.training.experiment import EvidenceView
 from environment import having
 from evaluation_graph import claim_row, materialize, write_policy_of
 from evaluation_parts import ScriptedCaller, two_steps
-from evaluation_runs import Predicted, frame_of_claims, predicted
-from fault_server import MODEL, Answer, FaultServer, replying
+from evaluation_runs import Predicted, frame_of_claims, predicted, spelled
+from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
 from resources.evaluation.generation import ContextGuard, OpenedSystem
 from resources.evaluation.local_model import context_of, load_weights
@@ -66,15 +66,6 @@ def by_entry(folder: Path, method: str, url: str, count: int = 2, **fields: Any)
     """Predictions of an entry ``a``."""
     system = own(folder, entry("a", method, url, **fields))["a"]
     return predicted(folder, system, count)
-
-
-def spelled(**chances: float) -> Answer:
-    """A reply of one token, the first, with log probabilities."""
-    likely = [{"token": word, "logprob": chance} for word, chance in chances.items()]
-    message = {"content": likely[0]["token"]}
-    listed = {"content": [{**likely[0], "top_logprobs": likely}]}
-    choice = {"index": 0, "finish_reason": "stop", "message": message, "logprobs": listed}
-    return Answer(change={"choices": [choice]})
 
 
 def test_two_entries_of_one_model_do_not_share_replies(tmp_path: Path):
@@ -162,16 +153,6 @@ def test_a_trained_decomposer_writes_the_questions(method: str, written: str, tm
     assert plain.entry_digest != system.entry_digest
     assert 2 == len({one.predictions["engine"][0] for one in (made, prompted)})
     assert "chat:" in made.predictions["engine"][0].partition(" questions=")[2]
-
-
-def test_a_context_is_known_through_the_entry(tmp_path: Path):
-    """A server that reads fewer tokens is refused; with as many nothing is cut."""
-    with serving(tmp_path, "--says", "Supported", "--max-model-len", "8192", model=MODEL) as url:
-        text = entry("a", "simple", f"{url}/v1", context=8_192)
-        every = own(tmp_path, text + entry("b", "simple", f"{url}/v1", context=9_000))
-        assert [None] == beyond(predicted(tmp_path, every["a"], 1))
-        with pytest.raises(EngineError, match=r"context = 8192 in \[b\] of systems.toml"):
-            predicted(tmp_path, every["b"])
 
 
 def test_an_adapter_that_is_not_there_is_named_with_its_entry(tmp_path: Path):

@@ -16,9 +16,8 @@ from decomposerl.endpoint import Endpoint
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.entries import SystemEntry
 from decomposerl.evaluation.systems import system_named, systems
-from decomposerl.schemas import CURVES
 from environment import having
-from evaluation_graph import write_policy_of
+from evaluation_graph import write_policy_of, write_run
 from evaluation_runs import BY_KEY, opened, predicted
 from fault_server import MODEL, FaultServer, replying
 from resources.chat.endpoint import EndpointConfig
@@ -26,9 +25,7 @@ from resources.evaluation.model import EvaluationModelResource, policy_facts
 from resources.evaluation.runner import MethodCaller
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.integrity import DIGESTS
-from resources.store.parquet import DataFolder, write_parquet
-from resources.training.process import TrainingOutcome
-from resources.training.run_store import RunFolder, write_outcome
+from resources.store.parquet import DataFolder
 from resources.verifier.resource import VerifierResource
 from resources.vllm.server import ServerFields
 from sample.policy_lessons import lessons
@@ -63,24 +60,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("key", ["self_ask-rules-faithful", "folk-rules-single_call"])
-def test_rules_answer_any_method(key: str, tmp_path: Path):
-    """Without a model each method runs to its end; the engine's name says what answered."""
-    made = predicted(tmp_path, key)
-    assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
-    assert made.predictions["engine"][0].startswith("rule_chat:5+lexical_verifier:")
-    assert {key} == set(made.predictions["system"])
-    assert (2, 0) == (made.asked, predicted(tmp_path, key).asked)
-
-
-def test_the_verifier_is_the_profiles(tmp_path: Path):
-    """No other takes its place; quick claims are one message, since each is an event."""
-    made = predicted(tmp_path, "minicheck-lexical")
-    assert 0 == made.predictions["support_score"].null_count()
+def test_quick_claims_are_one_message(tmp_path: Path):
+    """Each is an event; the engine's name says what answered."""
     numbered = pl.DataFrame({"claim_id": [f"n{n:03}" for n in range(60)]})
     many = numbered.join(lesson_claims().head(1).drop("claim_id"), how="cross")
     said: list[str] = []
     with opened(tmp_path, "simple-rules-faithful") as system:
+        assert system.engine.startswith("rule_chat:5+lexical_verifier:")
         system.predict("hover", many, 0.0, said.append)
     assert ["simple-rules-faithful, hover: 60 of 60 claims"] == said
 
@@ -149,18 +135,6 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
         every += [hashed(key, demonstrations=1), hashed(key, demonstrations=1, seed=1)]
         assert len(every) == len(set(every))
         assert every[0] == hashed(key, demonstrations=4) == hashed(key, demonstrations=9)
-
-
-def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
-    """The system's model by its name, with alternatives, each call at the endpoint's price."""
-    with FaultServer(usual=replying("Supported")) as served:
-        place = EndpointConfig(base_url=[served.url], model=MODEL, prompt_price=1.0)
-        made = predicted(tmp_path, "simple-endpoint-faithful", endpoint=place)
-        assert {5} == {body["top_logprobs"] for body in served.asked}
-    assert ["Supported", "Supported"] == made.predictions["verdict"].to_list()
-    assert [None, None] == made.predictions["confidence_raw"].to_list()  # it gave none
-    assert [10e-6, 10e-6] == made.calls["dollars"].to_list()
-    assert f"chat:{MODEL}" == made.predictions["engine"][0]
 
 
 def test_a_model_without_an_address_answers_in_this_process(tmp_path: Path):
@@ -242,12 +216,7 @@ ALLOWED = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}
 @pytest.fixture
 def servable(tmp_path: Path) -> Path:
     """A data folder with a policy of seven steps."""
-    run = RunFolder(tmp_path / "policy" / "tiny")
-    run.path.mkdir(parents=True)
-    adapter(run.adapter, rank=2)
-    shutil.copytree(CHECKPOINT, tmp_path / "base_policy")
-    write_parquet(CURVES.empty(), run.curves)
-    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    adapter(write_run(tmp_path), rank=2)
     return tmp_path
 
 

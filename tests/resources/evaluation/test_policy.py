@@ -18,7 +18,6 @@ from transformers import AutoModelForCausalLM
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import EngineError
-from decomposerl.evaluation.calibration import read_confidence
 from evaluation_parts import prompts_in, run_all, shelf
 from resources.chat.client import ChatClient
 from resources.evaluation.local_model import (
@@ -118,16 +117,6 @@ def verified(
 def here(tmp_path_factory: pytest.TempPathFactory) -> list[Prediction]:
     """What this process says of the claims."""
     return verified(model(), tmp_path_factory.mktemp("here"))
-
-
-def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(here: list[Prediction]):
-    """Every claim has one, read from the trace; the confidence is that of the verdict's token."""
-    for one, answer in zip(here, answers(), strict=True):
-        assert ("parsed", 1) == (one.verification.status, len(one.calls))
-        assert one.verification.cycles
-        assert answer.text == one.verification.reply
-        assert one.confidence == read_confidence(answer.tokens)
-        assert 0 < one.confidence.raw <= one.confidence.normalised <= 1
 
 
 def test_an_endpoint_gives_what_this_process_gives(here: list[Prediction], tmp_path: Path):

@@ -97,11 +97,8 @@ def test_replies_come_from_the_evidence(chat: RuleChat, case: dict[str, Any]):
     assert case["reply"] == said(chat, case["operation"], case["template"], **given)
 
 
-def test_a_summary_is_one_line_and_a_conjunction_is_read(chat: RuleChat):
-    """The sentence about the claim is in it; all predicates true make the whole true."""
-    short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
-    assert PASSAGES[2] in short
-    assert "\n" not in short
+def test_a_conjunction_is_read():
+    """All predicates true make the whole true."""
     assert "true" == read_truth("1: True\n[Supported]")
 
 
@@ -141,6 +138,8 @@ SWIMMER = (
     "Ada Brown was a Danish swimmer from Odense. She won the national championship in 1937. Ada "
     "Brown won the Nordic Cup from 1930 to 1934. She retired in 1940."
 )
+PROMPTED = [method for method in METHODS if method.engine == "chat"]
+FAITHFUL = {method.name: method.procedures["faithful"] for method in PROMPTED}
 COUNTS_HALVES = "claimdecomp"
 """By its publication it takes a claim for supported of which half the parts are."""
 RULES = [
@@ -171,7 +170,7 @@ def test_what_counts_as_a_list(statement: str, text: str, *, more: bool):
 def test_a_denial_lists_nothing(tmp_path: Path):
     """A claim that denies the other year is left to the verifier."""
     claim = "Ada Brown won the national championship in 1937 and not in 1936."
-    (simple,) = (one.procedures["faithful"] for one in METHODS if one.name == "simple")
+    simple = FAITHFUL["simple"]
     asked, chat = ClaimInput(claim, SWIMMER), RuleChat(ScriptedVerifier({claim: 0.9}))
     (plain,) = run_all(simple, "simple", {"a": asked}, chat, shelf(tmp_path))
     assert "Supported" == plain.verification.verdict
@@ -191,13 +190,9 @@ SELF_ASKED = (
     "Glass Harbour.",
     "So the final answer is: Supported",
 )
-PROMPTED = [method for method in METHODS if method.engine == "chat"]
 RUNS: list[tuple[Method, Protocol]] = [
     (method, protocol) for method in PROMPTED for protocol in method.procedures
 ]
-
-
-(SELF_ASK,) = (one.procedures["faithful"] for one in METHODS if one.name == "self_ask")
 
 
 @dataclass
@@ -324,9 +319,7 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
     last = replace(usual, change={"choices": [choice | {"logprobs": {"content": content}}]})
     served = FaultServer([replying(text) for text in SELF_ASKED[:-1]], last)
     with served, asking(served, continues=True) as caller, asking(served) as plain:
-        (found,) = run_all(
-            SELF_ASK, "self_ask", {CLAIMS[0]: CASES[CLAIMS[0]]}, caller, shelf(tmp_path)
-        )
+        (found,) = _run(caller, FAITHFUL["self_ask"], "self_ask", tmp_path, cases=1)
         assert f"{plain.engine} continued" == caller.engine
     assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
     assert ["transcript", "answer"] * 2 + ["transcript"] == [one["template"] for one in found.calls]

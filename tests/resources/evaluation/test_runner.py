@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,11 +139,13 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
     assert 20 == len(shelf(tmp_path / "many").read(IDS[:40]))
 
 
-def over(served: FaultServer, folder: Path, count: int, **changes: Any) -> list[str]:  # noqa: ANN401 - of the client
-    made = settings(served.url, **{"concurrency": 8, **changes})
+def over(url: str, folder: Path, count: int, **changes: Any) -> list[str]:  # noqa: ANN401 - of the client
+    """The replies behind the verdicts; finished claims are stored, replies are not."""
+    made = settings(url, **{"concurrency": 8, **changes})
     with ChatClient(made, None, needs_logprobs=False) as chat:
         caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
-        return replies(run_all(two_steps, "simple", cases(count), caller, shelf(folder)))
+        shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
+        return replies(run_all(two_steps, "simple", cases(count), caller, shards))
 
 
 def test_a_slow_reply_holds_up_its_claim_alone(tmp_path: Path):
@@ -178,43 +179,42 @@ def test_what_the_endpoint_says_ends_the_run(
 ):
     """A wrong key at once, before a second question; a refused claim above the limit; a ceiling."""
     with FaultServer(script) as served, pytest.raises(EngineError, match=said):
-        over(served, tmp_path, 10, **changes)
+        over(served.url, tmp_path, 10, **changes)
     if "key" in said:
         assert 1 == len(served.asked)
 
 
-def stored_run(url: str, folder: Path, claims: int) -> list[str]:
-    """The replies behind the verdicts; finished claims are stored, replies are not."""
-    made = settings(url, concurrency=8)
-    with ChatClient(made, None, needs_logprobs=False) as chat:
-        caller = ChatCaller(chat, made, prompts_in(folder / "prompts"))
-        shards = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
-        return replies(run_all(two_steps, "simple", cases(claims), caller, shards))
+def killed_midway(shards: Path, *words: str) -> None:
+    """Run a program that is killed as soon as something lies in ``shards``."""
+    environment = os.environ | {"PYTHONPATH": PYTHONPATH}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    child = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, **quiet)
+    deadline = time.monotonic() + 2 * PATIENCE_S
+    while not list(shards.rglob("*.parquet")):
+        assert child.poll() is None, "it ended before anything was stored"
+        assert time.monotonic() < deadline, "nothing was stored"
+        time.sleep(0.005)
+    child.kill()
+    assert -signal.SIGKILL == child.wait(PATIENCE_S)
 
 
 def test_a_killed_run_asks_nothing_twice(tmp_path: Path):
     """After kill -9 the next run asks for what was not stored, and ends with the same."""
     count = 150
     with FaultServer(usual=Answer(delay_s=0.01)) as served:
-        command = [sys.executable, __file__, served.url, str(tmp_path), str(count)]
-        running = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": PYTHONPATH})
-        while not list((tmp_path / "shards").glob("*/*.parquet")):
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(signal.SIGKILL)
-        running.wait(PATIENCE_S)
+        killed_midway(tmp_path / "shards", __file__, served.url, str(tmp_path), str(count))
         first = len(served.asked)
         assert first < 2 * count
-        found = stored_run(served.url, tmp_path, count)
+        found = over(served.url, tmp_path, count)
         kept = 2 * count - (len(served.asked) - first)
         assert 2 * 64 <= kept <= first
         twice = Counter(served.prompts)
         assert sum(times - 1 for times in twice.values()) <= first - kept
         before = len(served.asked)
-        assert found == stored_run(served.url, tmp_path, count)
+        assert found == over(served.url, tmp_path, count)
         assert before == len(served.asked)
     with FaultServer() as other:
-        assert found == stored_run(other.url, tmp_path / "uninterrupted", count)
+        assert found == over(other.url, tmp_path / "uninterrupted", count)
 
 
 def test_what_the_model_did_is_an_answer(tmp_path: Path):
@@ -271,32 +271,26 @@ def sure(call: ModelCall) -> ModelReply:
     return ModelReply("Supported", tokens=(Token("Supported", listed[0][1], listed),))
 
 
-def task(**changes: object) -> Callable[[MethodCaller, Path], OpenedSystem]:
-    """What opens a system with a caller and a folder."""
+def opened(caller: MethodCaller, folder: Path, **changes: object) -> OpenedSystem:
+    """A system with these changes."""
     named = {"method": "s", "title": "S", "model": Model("m", "M", "open"), "protocol": "faithful"}
     of_system = {name: changes.pop(name, named[name]) for name in named}
     system = System(**of_system)  # type: ignore[arg-type]
     given: dict[str, Any] = {"procedure": traced, "prompt": "simple", **changes}
-    return lambda caller, folder: OpenedSystem(system, caller=caller, folder=folder, **given)
-
-
-def predict(
-    opener: Callable[[MethodCaller, Path], OpenedSystem],
-    name: str,
-    rows: pl.DataFrame,
-    caller: MethodCaller,
-    folder: Path,
-) -> Predicted:
-    """Predictions of a system; its calibration is read from the folder."""
-    return predicted_by(opener(caller, folder), name, rows, 0.02)
+    return OpenedSystem(system, caller=caller, folder=folder, **given)
 
 
 def predicted(
-    folder: Path, count: int = 2, caller: ScriptedCaller | None = None, **changes: object
+    folder: Path,
+    rows: pl.DataFrame | int = 2,
+    caller: MethodCaller | None = None,
+    **changes: object,
 ) -> Predicted:
-    """Predictions of the first claims by a task with these changes."""
-    asked = caller or ScriptedCaller(sure)
-    return predict(task(**changes), "hover", claims(count), asked, folder)
+    """Predictions of some claims, or of the first ones, by a system with these changes."""
+    frame = claims(rows) if isinstance(rows, int) else rows
+    return predicted_by(
+        opened(caller or ScriptedCaller(sure), folder, **changes), "hover", frame, 0.02
+    )
 
 
 CHANGES: tuple[dict[str, object], ...] = (
@@ -344,20 +338,20 @@ def test_a_row_holds_what_was_said(tmp_path: Path):
 def test_labels_are_never_seen_and_runs_are_no_ops(tmp_path: Path):
     """Nothing is asked again without labels; other words, settings or evidence are."""
     first, caller = predicted(tmp_path, 5), ScriptedCaller(sure)
-    again = predict(task(), "hover", claims(5).drop("label"), caller, tmp_path)
+    again = predicted(tmp_path, claims(5).drop("label"), caller)
     assert ([], 0) == (caller.batches, again.asked)
     assert first.predictions.equals(again.predictions)
     assert first.calls.equals(again.calls)
     for change in CHANGES[:4]:
         assert 5 == predicted(tmp_path, 5, **change).asked
     recut = pl.when(pl.col("claim") == "claim 1").then(pl.lit(["one two"])).otherwise("passages")
-    made = predict(task(), "hover", claims(3).with_columns(passages=recut), caller, tmp_path)
+    made = predicted(tmp_path, claims(3).with_columns(passages=recut), caller)
     assert 1 == made.asked
     rounds = [json.loads(notes)["rounds"] for notes in made.predictions["notes"]]
     assert [2, 1, 2] == rounds
     caller = ScriptedCaller()
     changes = ({}, *CHANGES[:3], CHANGES[4])
-    hashes = [task(**change)(caller, tmp_path).prompt_hash for change in changes]
+    hashes = [opened(caller, tmp_path, **change).prompt_hash for change in changes]
     assert 5 == len(set(hashes))
     parts = [caller.prompt_hash("simple"), "faithful", 1, "{}", 42]
     read = [*parts, READING]  # a confidence that is read anew is another result
@@ -374,9 +368,8 @@ def test_a_baseline_without_decomposition_has_no_trace(tmp_path: Path):
     nothing = predicted(tmp_path, 0)
     assert (0, 0) == (nothing.predictions.height, nothing.calls.height)
     verifier = ScriptedVerifier({"claim 0": 0.5, "claim 1": 0.9})
-    method = task(procedure=scored, prompt="minicheck", decomposes=False)
-    caller = VerifierCaller(verifier)
-    found = predict(method, "hover", claims(2), caller, tmp_path).predictions
+    minicheck = {"procedure": scored, "prompt": "minicheck", "decomposes": False}
+    found = predicted(tmp_path, 2, VerifierCaller(verifier), **minicheck).predictions
     assert [0.5, 0.9] == found["support_score"].to_list()
     assert ["Refuted", "Supported"] == found["verdict"].to_list()
     assert [2] == verifier.asked
@@ -393,23 +386,6 @@ def kept(data: Path) -> int:
     return sum(pq.read_metadata(path).num_rows for path in (data / SHARDS).rglob("*.parquet"))
 
 
-def killed_midway(data: Path) -> None:
-    """Materialize in a process of its own that is killed as soon as something is stored."""
-    child = subprocess.Popen(
-        [sys.executable, str(SUPPORT / "evaluation_graph.py"), SYSTEM, str(data)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while not list((data / SHARDS).rglob("*.parquet")):
-        assert child.poll() is None, "it ended before anything was stored"
-        assert time.monotonic() < deadline, "nothing was stored"
-        time.sleep(0.005)
-    child.kill()
-    assert -signal.SIGKILL == child.wait(timeout=30)
-
-
 def run_of(data: Path) -> tuple[int, int]:
     """Claims that the last run asked, and those that it found."""
     record = DataFolder(base_dir=str(data)).run(KEY)
@@ -420,7 +396,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path):
     """Nothing half done is left; what was stored is not asked again; a third run asks nothing."""
     data, whole = tmp_path / "killed", tmp_path / "whole"
     write_tests(data, CLAIMS)
-    killed_midway(data)
+    killed_midway(data / SHARDS, str(SUPPORT / "evaluation_graph.py"), SYSTEM, str(data))
     folder, stored = DataFolder(base_dir=str(data)), kept(data)
     assert 0 < stored < CLAIMS
     assert not folder.exists(KEY)
@@ -437,4 +413,4 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path):
 
 
 if __name__ == "__main__":
-    stored_run(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    over(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

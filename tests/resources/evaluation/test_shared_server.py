@@ -18,11 +18,10 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import ServerCommand, SharedServer
 from resources.vllm.server import ServerFields
-from stand_in_server import WORDS, held
+from stand_in_server import PATIENCE_S, WORDS, held, waited_for
 
 OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
 NAMES = ("fever", "wice")
-PATIENCE_S = 60.0
 CHILD = """
 import sys
 from pathlib import Path
@@ -105,10 +104,8 @@ def test_an_interrupted_run_stops_its_server(tmp_path: Path, behaviour: str):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + PATIENCE_S
-    while not held(tmp_path / "held") and time.monotonic() < deadline:
-        assert child.poll() is None, "it ended before its server started"
-        time.sleep(0.05)
+    assert waited_for(lambda: held(tmp_path / "held") or child.poll() is not None)
+    assert child.poll() is None, "it ended before its server started"
     time.sleep(1)  # for the question that waits
     child.send_signal(signal.SIGINT)
     try:

@@ -206,26 +206,19 @@ def test_engines_in_process_ask_for_the_locked_commit(tmp_path: Path):
     """Tokenizer, embedder and verifier name it in the command that gets it."""
     file = lock(tmp_path / "names", A)
     stored = {"results_dir": str(tmp_path / "results")}
-    named = {"models_lock": file}
-    endpoint = config_of(Endpoint(model=NAME))
-    published = "lytang/MiniCheck-Flan-T5-Large"
-    own = {"models_lock": lock(tmp_path, B, published), "allow_own_prompt": True}
-    tokens = TokensResource(engine="tokenizer", model=NAME, **named).open()
-    vectors = EmbedderResource(
-        engine="sentence_transformers", endpoint=endpoint, **stored, **named
-    ).open()
-    verifier = VerifierResource(engine="minicheck_local", **stored, **own).open()
+    endpoint, published = config_of(Endpoint(model=NAME)), "lytang/MiniCheck-Flan-T5-Large"
+    own = {"models_lock": lock(tmp_path, B, published), "allow_own_prompt": True, **stored}
+    named = {"models_lock": file, "endpoint": endpoint, **stored}
+    tokens = TokensResource(engine="tokenizer", model=NAME, models_lock=file).open()
+    vectors = EmbedderResource(engine="sentence_transformers", **named).open()
+    verifier = VerifierResource(engine="minicheck_local", **own).open()
     assert f"tokens:{NAME}@{A}" == tokens.unit
-    for asked, command in (
-        (lambda: tokens.count(["one"]), rf"hf download {NAME} tokenizer\.json --revision {A}"),
-        (lambda: vectors.embed(["one"]), f"hf download {NAME} --revision {A}"),
-        (
-            lambda: verifier.support_probability([("a", "b")]),
-            f"hf download {published} --revision {B}",
-        ),
-    ):
-        with pytest.raises(EngineMissing, match=command):
-            asked()
+    with pytest.raises(EngineMissing, match=rf"hf download {NAME} tokenizer\.json --revision {A}"):
+        tokens.count(["one"])
+    with pytest.raises(EngineMissing, match=f"hf download {NAME} --revision {A}"):
+        vectors.embed(["one"])
+    with pytest.raises(EngineMissing, match=f"hf download {published} --revision {B}"):
+        verifier.support_probability([("a", "b")])
 
 
 def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tmp_path: Path):
@@ -247,13 +240,9 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
     paper = resources_for(read_settings(env))
     local = resources_for(read_settings(env | {"DECOMPOSERL_PROFILE": "local"}))
     file = models_lock(tmp_path.resolve())
-    assert {file} == {
-        engine.models_lock
-        for engine in (
-            *(paper["tokens"], paper["verifier"]),
-            *(local["tokens"], local["verifier"], local["embedder"], local["question_embedder"]),
-        )
-    }
+    engines = [paper["tokens"], paper["verifier"], local["tokens"], local["verifier"]]
+    engines += [local["embedder"], local["question_embedder"]]
+    assert {file} == {engine.models_lock for engine in engines}
 
 
 @pytest.fixture
@@ -314,11 +303,8 @@ load_weights(Endpoint(model="org/model", revision=sys.argv[2]))
 
 def test_trainer_dry_run_and_evaluation_read_the_commit_and_not_the_branch(tmp_path: Path):
     """The main branch of this cache holds no model; the commit does."""
-    repository = tmp_path / "hub" / "models--org--model"
-    shutil.copytree(CHECKPOINT, repository / "snapshots" / A)
-    (repository / "snapshots" / B).mkdir()
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(B)
+    download(tmp_path / "hub", B)
+    shutil.copytree(CHECKPOINT, tmp_path / "hub/models--org--model/snapshots" / A)
     words = [sys.executable, "-c", CHILD, str(tmp_path), A]
     names = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     env = os.environ | names | {"PYTHONPATH": PYTHONPATH}

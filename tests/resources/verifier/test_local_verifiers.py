@@ -207,13 +207,10 @@ PAIRS = [("the cat sat on a mat", "the dog ran"), ("the dog ran to Paris", "a ca
 LONG = ("The cat sat on a mat. The dog ran to London. The prize was won in Paris.", "the dog ran")
 
 
-def plainly(folder: Path, *texts: str, supported: int = 1) -> float:
+def plainly(folder: Path, *texts: str) -> float:
     """P(supported) of one unpadded row."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    with torch.no_grad():
-        logits = model(**tokenizer(*texts, return_tensors="pt")).logits
-    return float(logits.softmax(-1)[0, supported])
+    reference = Reference("classifier", folder)
+    return reference.of_ids(reference.tokenizer(*texts)["input_ids"])
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "deberta-v3-large"])

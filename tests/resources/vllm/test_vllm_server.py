@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from decomposerl.endpoint import Endpoint
 from decomposerl.errors import DecomposeRLError, EngineError
@@ -26,6 +24,7 @@ from project import ROOT
 from resources.chat.endpoint import config_of
 from resources.hub.locks import models_lock
 from resources.preflight.probes import vllm_program
+from resources.store.stored_ports import StoredVerifier
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import (
     MINIMUM,
@@ -36,10 +35,8 @@ from resources.vllm.process import (
     version_problem,
 )
 from resources.vllm.server import ServerFields
-from stand_in_server import WORDS
+from stand_in_server import PATIENCE_S, WORDS, waited_for
 from stand_in_server import held as is_held
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -53,10 +50,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
 
 def gone(path: Path) -> bool:
     """Whether server and worker end, given time."""
-    deadline = time.monotonic() + PATIENCE_S
-    while is_held(path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not is_held(path)
+    return waited_for(lambda: not is_held(path))
 
 
 def words(held: Path, behaviour: str = "well") -> tuple[str, ...]:
@@ -111,18 +105,12 @@ def test_the_command_line_holds_every_setting():
     assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
 
 
-PROGRAMS = {
-    "vllm serve": "vllm",
-    "env X=1 Y= /nowhere/vllm serve": "/nowhere/vllm",
-    "/usr/bin/env -i -u HOME --unset=X A=b env vllm": "vllm",
-    "env X=1": "",
-    "": "",
-}
-
-
 def test_the_program_stands_after_env_and_its_words():
     """Assignments and options of ``env`` are no programs; where nothing follows there is none."""
-    assert PROGRAMS == {words: program_of(words.split()) for words in PROGRAMS}
+    for words in ("vllm serve", "/usr/bin/env -i -u HOME --unset=X A=b env vllm"):
+        assert "vllm" == program_of(words.split())
+    assert "/nowhere/vllm" == program_of("env X=1 Y= /nowhere/vllm serve".split())
+    assert {""} == {program_of(words) for words in ([], ["env", "X=1"])}
 
 
 @pytest.mark.parametrize("behaviour", ["well", "stubborn"])
@@ -155,10 +143,11 @@ def test_a_server_that_does_not_come_up_is_explained(
     assert not is_held(held)
 
 
-def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> VerifierResource:
+@contextmanager
+def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> Iterator[StoredVerifier]:
     """A verifier over a stand-in, whose results, locks and logs lie beside ``held``."""
     model = {"model": "org/tiny", "deadline_s": 3.0, **endpoint}
-    return VerifierResource(
+    resource = VerifierResource(
         results_dir=str(held.parent / "results"),
         models_lock=models_lock(held.parent),
         engine="minicheck_hosted",
@@ -169,6 +158,10 @@ def verifier(held: Path, behaviour: str = "well", **endpoint: object) -> Verifie
         allow_own_prompt=True,
         log_dir=str(held.parent / "logs"),
     )
+    try:
+        yield resource.open()
+    finally:
+        resource.close()
 
 
 PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
@@ -176,19 +169,12 @@ PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
 
 def test_an_answer_of_a_server_that_dies_at_work_is_kept(held: Path):
     """The stage ends with an error, and the next run asks for the rest."""
-    mortal = verifier(held, "mortal")
-    try:
-        with pytest.raises(EngineError, match=r"answers no request|got no answer"):
-            mortal.open().support_probability(PAIRS)
-    finally:
-        mortal.close()
-    well = verifier(held, "well")
-    try:
-        port = well.open()
-        assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
-        assert (3, 1) == (port.calls, port.hits)
-    finally:
-        well.close()
+    lost = pytest.raises(EngineError, match=r"answers no request|got no answer")
+    with verifier(held, "mortal") as mortal, lost:
+        mortal.support_probability(PAIRS)
+    with verifier(held) as well:
+        assert [pytest.approx(0.904837)] * 4 == well.support_probability(PAIRS).tolist()
+        assert (3, 1) == (well.calls, well.hits)
 
 
 def test_an_executable_that_is_not_there_is_an_install_command():
@@ -256,9 +242,7 @@ def test_keys_in_the_environment_are_not_the_childs(held: Path):
 
 
 COMMIT = "c" * 40
-ASKED = SecretStr("sk-hidden-7391"), "update it"
 CODE = "--trust-remote-code"
-PAIR = ("It rained on Monday.", "It rained.")
 
 
 def script(folder: Path, says: str) -> str:
@@ -307,9 +291,7 @@ def test_a_server_that_is_stopped_just_before_its_birth_is_not_started(tmp_path:
     fields = ServerFields(vllm=[script(tmp_path, says), "serve"], log_dir=str(tmp_path / "logs"))
     with serving() as server, ThreadPoolExecutor(1) as other:
         started = other.submit(server.url, fields.command_for("org/tiny", ""))
-        deadline = time.monotonic() + PATIENCE_S
-        while not asked.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        waited_for(asked.exists)
         server.stop()
         go.touch()
         assert isinstance(started.exception(PATIENCE_S), EngineError)
@@ -342,16 +324,12 @@ def test_code_of_a_repository_runs_only_at_a_commit(held: Path):
 def test_the_verifiers_server_loads_the_locked_commit(held: Path):
     """On its command line three times, and in the name that its answers are stored under."""
     Path(models_lock(held.parent)).write_text(f'"org/tiny" = "{COMMIT}"\n')
-    locked = verifier(held)
-    try:
-        port = locked.open()
-        assert f"chat:org/tiny@{COMMIT} " in port.engine
-        assert (1,) == port.support_probability([PAIR]).shape
-    finally:
-        locked.close()
+    with verifier(held) as locked:
+        assert f"chat:org/tiny@{COMMIT} " in locked.engine
+        assert (1,) == locked.support_probability(PAIRS[:1]).shape
     (log,) = (held.parent / "logs").iterdir()
     started = log.read_text()
     for option in ("--revision", "--code-revision", "--tokenizer-revision"):
         assert f"{option} {COMMIT}" in started
-    named = verifier(held, base_url=("http://127.0.0.1:1/v1",)).open()
-    assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
+    with verifier(held, base_url=("http://127.0.0.1:1/v1",)) as named:
+        assert "@" not in named.engine.split(" ")[0]  # what is served there is not known
