@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import dagster as dg
 import polars as pl
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from dagster_project.engine_resources import resources_for
-from dagster_project.environment import read_settings
-from dagster_project.public_figures import PRICES
 from decomposerl.baselines.catalogue import SYSTEM_METHODS
 from decomposerl.evaluation.leaderboard import LIMITED, leaderboard
 from decomposerl.evaluation.systems import system_named, systems
@@ -232,21 +227,3 @@ def test_the_rows_of_the_tables_are_filled_in_order_on_one_card(
     assert printed == mine.done
     assert 20 < len(printed)
     assert {200} == {one["status"] for one in requests_of(tmp_path)}
-
-
-def test_the_ceiling_that_the_page_sets_keeps_the_models_prices(tmp_path: Path):
-    """A limit in dollars in a run's configuration; the prices stay those of the profile."""
-    costs = (ROOT / "docs/how-to/costs.md").read_text("utf-8")
-    (block,) = re.findall(r"```yaml\n(.*?)```", costs, re.DOTALL)
-    given = yaml.safe_load(block)["resources"]["evaluation_model"]
-    env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    made = resources_for(read_settings(env))["evaluation_model"]
-    resource_config = {"evaluation_model": given}
-    with (
-        dg.DagsterInstance.ephemeral() as instance,
-        dg.build_resources({"evaluation_model": made}, instance, resource_config) as found,
-    ):
-        openai = found.evaluation_model.openai
-    price = PRICES["gpt-4.1-mini"]
-    shown = (openai.dollars, openai.prompt_price, openai.completion_price)
-    assert (20.0, price.prompt, price.completion) == shown

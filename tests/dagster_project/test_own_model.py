@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from math import exp
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -17,7 +17,7 @@ from dagster_project.cli import app
 from dagster_project.environment import entries_for
 from environment import having, settings_of
 from evaluation_graph import write_tests
-from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer, replying
+from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer, replying, spelled
 from project import ROOT
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from sample.policy_lessons import lessons
@@ -25,43 +25,9 @@ from tables import cases_beside
 
 EVIDENCE = "Ada Brown was born in Odense."
 CLAIM = ("--claim", EVIDENCE, "--evidence-text", EVIDENCE)
-CHANCES = [{"token": "Supported", "logprob": -0.1}, {"token": "Refuted", "logprob": -2.4}]
-
-
-class Server(NamedTuple):
-    """What is peculiar to a server.
-
-    The names that are asked for and reported, the field of a thought, and what is refused.
-    """
-
-    asked: str
-    reports: str
-    logprobs: bool
-    thought: str
-    lists: tuple[str, ...]
-    refuses: tuple[str, ...] = ()
-
-    def reply(self) -> Answer:
-        """A verdict as this server gives it."""
-        token = {**CHANCES[0], "top_logprobs": CHANCES}
-        message = {"content": "Supported"} | ({self.thought: "Hm."} if self.thought else {})
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        choice |= {"logprobs": {"content": [token]} if self.logprobs else None}
-        return Answer(change={"model": self.reports, "choices": [choice]})
-
-
-QWEN, LLAMA = "Qwen/Qwen2.5-7B-Instruct", "llama3.1:8b"
-SERVERS = {
-    "ollama": Server(LLAMA, LLAMA, True, "reasoning", (LLAMA, "gemma3:4b")),
-    "lm studio": Server("qwen3-8b", "qwen3-8b", False, "reasoning_content", ("qwen3-8b", "b")),
-    "vllm": Server(QWEN, QWEN, True, "reasoning", (QWEN,)),
-    "llama.cpp": Server("mine", "/models/q4.gguf", True, "reasoning_content", ("/models/q4.gguf",)),
-    "openai": Server("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", True, "", ("gpt-4.1-mini", "b")),
-    "openai, reasoning": Server(
-        *("gpt-5-mini", "gpt-5-mini-2025-08-07", False, "", ("gpt-5-mini", "b")),
-        ("max_tokens", "temperature", "top_p", "logprobs", "stop"),
-    ),
-}
+TRACE = "<think>a</think><question>Who?</question><answer>Ada.</answer><think>b</think>"
+SERVERS = cases_beside(__file__, "model_servers")
+"""The names that are asked for and reported, the field of a thought, and what is refused."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,27 +45,28 @@ def run(*words: object) -> Result:
     return done
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_verify_answers_at_every_kind_of_server(name: str, tmp_path: Path):
+@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server["server"])
+def test_verify_answers_at_every_kind_of_server(server: dict[str, Any], tmp_path: Path):
     """Whatever the reply calls the model; no server is sent what it refuses, nothing twice."""
-    kind = SERVERS[name]
-    with FaultServer(usual=kind.reply(), lists=kind.lists) as served:
-        options = ("--endpoint", f"{served.url}/", "--model", kind.asked, "--key-env", "OWN_KEY")
-        first = run("verify", *CLAIM, *options, "--method", "simple", "--json")
+    name, logprobs = server["asked"], server["logprobs"]
+    thought = {server["thought"]: "Hm."} if server["thought"] else {}
+    answer = spelled("Supported", "Refuted", logprobs=logprobs, model=server["reports"], **thought)
+    with FaultServer(usual=answer, lists=server["lists"]) as served:
+        options = ("--endpoint", f"{served.url}/", "--model", name, "--key-env", "OWN_KEY")
+        words = ("verify", *CLAIM, *options, "--method", "simple", "--json")
+        first = run(*words)
         assert 0 == first.exit_code, first.output
-        assert (
-            first.stdout == run("verify", *CLAIM, *options, "--method", "simple", "--json").stdout
-        )
+        assert first.stdout == run(*words).stdout
         (asked,) = served.asked
         assert {"Bearer sk-secret"} == set(served.authorizations)
     one = json.loads(first.stdout)
-    assert set() == set(kind.refuses) & set(asked)
+    assert set() == set(server["refuses"]) & set(asked)
     assert {"max_tokens", "max_completion_tokens"} & set(asked)
     given = one["confidence"] and one["confidence"]["raw"]
-    assert given == (pytest.approx(exp(-0.1)) if kind.logprobs else None)
+    assert given == (pytest.approx(exp(-0.1)) if logprobs else None)
     (entry,) = entries_for(settings_of(tmp_path / "data"))
     assert (entry.name, entry.key) == (one["system"], "OWN_KEY")
-    assert f"chat:{kind.asked}@{served.url.removeprefix('http://')}" == one["engine"]
+    assert f"chat:{name}@{served.url.removeprefix('http://')}" == one["engine"]
     assert "sk-secret" not in (tmp_path / f"data/named_models/{entry.name}.toml").read_text()
 
 
@@ -141,8 +108,7 @@ def test_a_server_that_refuses_says_what_to_name(path: str, answer: Answer, said
 def test_a_judge_of_options_scores_and_gets_no_key_of_another(tmp_path: Path):
     """Its calls go to the endpoint; the key of the settings' judge does not."""
     traces = tmp_path / "traces.jsonl"
-    trace = "<think>a</think><question>Who?</question><answer>Ada.</answer><think>b</think>"
-    row = {"claim": EVIDENCE, "evidence": EVIDENCE, "trace": trace}
+    row = {"claim": EVIDENCE, "evidence": EVIDENCE, "trace": TRACE}
     traces.write_text(json.dumps(row) + "\n")
     with FaultServer(usual=replying("<answer>1</answer>")) as served:
         options = ("--endpoint", served.url, "--model", MODEL)
@@ -188,7 +154,7 @@ def test_merged_weights_of_the_papers_form_verify_in_this_process(tmp_path: Path
     assert one["engine"].startswith("transformers:weights:")
     assert one["verdict"] in {"Supported", "Refuted"}
     assert len(one["questions"]) > 1
-    assert page.stat().st_size > 10_000
+    assert page.is_file()
 
 
 def test_own_models_are_ranked_the_papers_beside_its_card(tmp_path: Path):
@@ -196,8 +162,7 @@ def test_own_models_are_ranked_the_papers_beside_its_card(tmp_path: Path):
     data, asked = tmp_path / "data", "dipta007/decomposeRL-7b"
     write_tests(data, 6)
     shutil.copy(ROOT / "dagster.yaml", tmp_path)
-    trace = "<think>a</think><question>Who?</question><answer>Ada.</answer><think>b</think>"
-    reply = replying(f"{trace}<verification>Supported</verification>")
+    reply = replying(f"{TRACE}<verification>Supported</verification>")
     with FaultServer(usual=reply, lists=[asked]) as served, having(DAGSTER_HOME=str(tmp_path)):
         entry = template_entry("decomposerl-7b", base_url=served.url)
         (data / "systems.toml").write_text(entry)

@@ -24,7 +24,7 @@ from decomposerl.errors import SourceFileError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.text.sentences import split_sentences
 from environment import having, settings_of, variables
-from fault_server import MODEL, Answer, FaultServer, replying
+from fault_server import MODEL, FaultServer, replying, spelled
 from project import PYTHONPATH, ROOT
 from resources.evaluation.generation import write_calibration
 from trace_pages import packed
@@ -115,7 +115,10 @@ def test_a_claim_from_a_table_cites_row_header_and_figure(tmp_path: Path):
 
 
 def test_a_file_of_claims(tmp_path: Path):
-    """One object a line, in the order of the file; its own ids come back; the exit code is 0."""
+    """One object a line, in the order of the file; its own ids come back; the exit code is 0.
+
+    The page of ``--html`` holds what ``--json`` prints beside it, a claim once.
+    """
     path = tmp_path / "claims.jsonl"
     passages = SWIMMER.split("\n")
     claims = (row(FALSE, claim_id="b", label="Refuted"), row(TRUE), row(FALSE, claim_id=7))
@@ -126,8 +129,15 @@ def test_a_file_of_claims(tmp_path: Path):
     assert [FALSE, TRUE, FALSE, TRUE] == [one["claim"] for one in found]
     assert ["b", None, "7", None] == [one.get("claim_id") for one in found]
     assert ["Refuted", "Supported", "Refuted", "Supported"] == [one["verdict"] for one in found]
-    piped = verify(tmp_path, "-", "--json", text=path.read_text("utf-8"))
+    page = tmp_path / "page.html"
+    piped = verify(tmp_path, "-", "--json", "--html", page, text=path.read_text("utf-8"))
     assert found == lines(piped)
+    index, block = packed(page)
+    shown = list(zip(index["claim"], index["verdict"], strict=True))
+    assert [(FALSE, "R"), (TRUE, "S"), (FALSE, "R")] == shown, "each claim with its id once"
+    assert ["b", "7"] == [index["claim_id"][place] for place in (0, 2)]
+    pairs = [(cycle["question"], cycle["answer"]) for cycle in block["items"][0]["cycles"]]
+    assert [(cycle["question"], cycle["answer"]) for cycle in found[0]["questions"]] == pairs
 
 
 NO_EVIDENCE = (None, float("nan"), "nan", "N/A", "", " ", [], [""], 7)
@@ -181,14 +191,6 @@ def at_endpoint(folder: Path, served: FaultServer, *claims: str) -> Result:
     words = ("-", "--json", "--system", "simple-endpoint-faithful")
     given = jsonl(*map(row, claims))
     return verify(folder, *words, text=given, DECOMPOSERL_PROFILE="local", **own)
-
-
-def spelled(verdict: str, other: str) -> Answer:
-    """A reply of one token, with the log-probabilities of both words."""
-    chances = [{"token": verdict, "logprob": -0.1}, {"token": other, "logprob": -2.4}]
-    token = {**chances[0], "top_logprobs": chances}
-    choice = {"index": 0, "finish_reason": "stop", "message": {"content": verdict}}
-    return Answer(change={"choices": [choice | {"logprobs": {"content": [token]}}]})
 
 
 def test_a_model_at_an_endpoint(tmp_path: Path):
@@ -327,24 +329,3 @@ def test_the_python_of_the_page_runs(tmp_path: Path):
     first, last = session(tmp_path, [sys.executable, "-c", f"{code}\n{loaded}"]).splitlines()
     assert first.startswith("Supported ('Ada Brown, a swimmer, was born in Odense.',)")
     assert "[]" == last
-
-
-BORN = "Ada Brown was born in Odense. Ada Brown won the national championship in 1937."
-ODENSE = BORN.partition(". ")[0] + "."
-
-
-def test_the_page_of_verified_claims(tmp_path: Path):
-    """``verify --html`` holds every claim once, with what ``--json`` prints beside it."""
-    claims = [(ODENSE, "a"), (FALSE, "a"), (ODENSE, "a")]
-    rows = [{"claim": claim, "evidence": BORN, "claim_id": key} for claim, key in claims]
-    page = tmp_path / "page.html"
-    result = verify(tmp_path, "-", "--json", "--html", page, text=jsonl(*rows))
-    printed = [json.loads(line) for line in result.stdout.splitlines()]
-    assert (0, 3) == (result.exit_code, len(printed))
-    index, block = packed(page)
-    assert ([ODENSE, FALSE], ["S", "R"]) == (index["claim"], index["verdict"])
-    assert "a" == index["claim_id"][0] != index["claim_id"][1]
-    assert [BORN] == [one["text"] for one in block["evidence"]]
-    said = [(one["question"], one["answer"]) for one in block["items"][0]["cycles"]]
-    assert [(one["question"], one["answer"]) for one in printed[0]["questions"]] == said
-    assert "2 traces" in result.stderr

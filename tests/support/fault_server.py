@@ -39,6 +39,17 @@ def replying(text: str | None, finish: str = "stop", **message: object) -> Answe
     return Answer(change={"choices": [choice]})
 
 
+def spelled(
+    verdict: str, other: str, *, logprobs: bool = True, model: str = MODEL, **message: str
+) -> Answer:
+    """A reply of one token, with the log-probabilities of both words where the server has them."""
+    chances = [{"token": verdict, "logprob": -0.1}, {"token": other, "logprob": -2.4}]
+    token = {**chances[0], "top_logprobs": chances}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"content": verdict, **message}}
+    choice |= {"logprobs": {"content": [token]} if logprobs else None}
+    return Answer(change={"model": model, "choices": [choice]})
+
+
 WELL = Answer()
 SLOW = Answer(delay_s=0.05)
 BUSY = Answer(429, {"Retry-After": "0.05"}, b'{"error": {"message": "too fast"}}')

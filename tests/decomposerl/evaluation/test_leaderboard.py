@@ -134,17 +134,6 @@ def test_entries_are_further_systems_but_for_the_published_weights():
     assert (1, family, 74.1) == (weights["table"], weights["family"], weights["paper"])
 
 
-def test_keys_keep_models_and_protocols_apart():
-    """Two models, protocols, a verifier, a policy; Simple's protocols are one procedure and key."""
-    keys = [system.key for system in SYSTEMS]
-    assert len(keys) == len(set(keys))
-    assert {"simple-qwen2.5-3b-faithful", "self_ask-rules-single_call", "minicheck-7b"} <= set(keys)
-    assert {"decomposerl-paper_7b", "minicheck-lexical"} <= set(keys)
-    of_simple = {system.protocol for system in SYSTEMS if system.method == "simple"}
-    of_self_ask = {system.protocol for system in SYSTEMS if system.method == "self_ask"}
-    assert ({"faithful"}, {"faithful", "single_call"}) == (of_simple, of_self_ask)
-
-
 def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
     """The message names the systems of the same method; two systems of one key are refused."""
     assert "tiny" == system_named("decomposerl-tiny", SYSTEMS).model.key

@@ -24,7 +24,6 @@ from decomposerl.evaluation.metrics import (
     bin_numbers,
     brier,
     calibration_error,
-    codes_of,
     difference_interval,
     mean_of,
     ratio,
@@ -90,7 +89,10 @@ def test_auroc_equals_the_reference(rows: list[tuple[float, bool]]):
 
 @given(scored, st.integers(1, 12), st.randoms(use_true_random=False))
 def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler: object):
-    """Equal probabilities share a bin, bins are in order, and no order of rows matters."""
+    """Equal probabilities share a bin, bins are in order, and no order of rows matters.
+
+    Without rows nothing is defined.
+    """
     chances, happened = map(np.array, zip(*rows, strict=True))
     numbers = bin_numbers(chances, bins)
     order = np.lexsort((numbers, chances))
@@ -101,6 +103,9 @@ def test_bins_of_equal_mass(rows: list[tuple[float, bool]], bins: int, shuffler:
     shuffler.shuffle(shuffled)
     error = calibration_error(chances, happened)
     assert error == pytest.approx(calibration_error(chances[shuffled], happened[shuffled]))
+    assert np.isnan(
+        [measure(chances[:0], happened[:0]) for measure in (brier, calibration_error)]
+    ).all()
 
 
 @given(st.lists(st.booleans(), min_size=BINS, max_size=4 * BINS))
@@ -111,26 +116,6 @@ def test_calibration_equals_the_reference(happened: list[bool]):
     assert reference.brier_score_loss(right, chances) == pytest.approx(brier(chances, right))
     true, said = calibration_curve(right.astype(int), chances, n_bins=BINS, strategy="quantile")
     assert np.abs(true - said).mean() == pytest.approx(calibration_error(chances, right))
-
-
-def test_what_is_not_defined_is_nan():
-    """No claims of a label, no rows, no questions: NaN and never 0."""
-    one_label = np.array([0, 0]), np.array([0, 2])
-    estimates = verdict_estimates(*one_label, np.arange(2))
-    assert np.isnan(estimates["recall_refuted"][:3]).all()
-    assert math.isnan(balanced_accuracy(*one_label))
-    none = np.array([])
-    assert math.isnan(brier(none, none.astype(bool)))
-    assert math.isnan(calibration_error(none, none.astype(bool)))
-    alone = auroc(np.array([0.1]), np.array([True]), np.array([0]))
-    assert np.isnan(alone[:3]).all()
-
-
-def test_an_unknown_word_is_no_verdict():
-    """Only the two labels and None are read; any other word is a mistake of the caller."""
-    assert [0, 1, 2] == codes_of(["Supported", "Refuted", None]).tolist()
-    with pytest.raises(KeyError):
-        codes_of(["supported"])
 
 
 Row = tuple[int, int, int | None]
@@ -190,21 +175,6 @@ def test_a_recall_has_the_interval_of_scipy(right: int, rows: int):
     assert (right / rows, expected.low, expected.high) == pytest.approx(found[:3])
     of_rows = share(verdicts[:rows] == 0, np.ones(rows), np.arange(rows))
     assert found[:3] == pytest.approx(of_rows[:3])
-
-
-def test_one_document_is_one_claim():
-    """Claims that stand or fall together are worth their documents, all right or not."""
-    labels = np.repeat([0, 1], 100)
-    rng = np.random.default_rng(1)
-    evidence = np.repeat(np.arange(20), 10)
-    for lucky in (np.ones(20, dtype=bool), rng.random(20) < 0.7):
-        verdicts = np.where(np.repeat(lucky, 10), labels, 1 - labels)
-        apart, together = (
-            verdict_estimates(labels, verdicts, one)["balanced_accuracy"]
-            for one in (np.arange(200), evidence)
-        )
-        assert apart.value == together.value
-        assert together.high - together.low > 2 * (apart.high - apart.low)
 
 
 def test_a_mean_of_independent_figures_narrows_by_their_root():

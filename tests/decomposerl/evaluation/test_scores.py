@@ -189,23 +189,6 @@ def test_questions_are_counted_where_claims_were_decomposed(scores: pl.DataFrame
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
 
-def test_no_interval_collapses():
-    """All right: shares and AUROC have room; what does not vary has no interval."""
-    labelled = claims(6)
-    right = predictions(labelled).with_columns(
-        verdict=labelled["label"],
-        parse_status=pl.lit("parsed"),
-        confidence_normalised=pl.lit(1.0),
-        support_score=(labelled["label"] == "Supported").cast(pl.Float64),
-    )
-    found = score_predictions(right, labelled).filter(pl.col("score").is_not_null())
-    for row in found.iter_rows(named=True):
-        if row["low"] is None:
-            assert row["metric"].startswith(("ece", "brier", "calls"))
-        else:
-            assert row["low"] < row["high"], row
-
-
 def test_claims_without_a_label_do_not_count():
     """They are no error and in no figure; without any label there are no scores.
 
@@ -263,6 +246,8 @@ def test_two_way_the_third_verdict_is_none_and_the_third_label_is_refused():
     """Codes and metrics of two labels are as they were; gold labels are never dropped silently."""
     assert [0, 1, 2, 2] == codes_of([*VERDICTS, None]).tolist()
     assert [0, 1, 2, 3] == codes_of([*VERDICTS, None], 3).tolist()
+    with pytest.raises(KeyError):
+        codes_of(["supported"])
     with pytest.raises(EvaluationError, match="2 claims have a label"):
         score_predictions(predictions(claims(6)), three_way(6))
 
