@@ -240,8 +240,7 @@ class Settings(Section):
     @property
     def served(self) -> dict[str, Role]:
         """The models that funnel and training call or start, by the resource that does."""
-        verifier, embedder = self.verifier, self.embedder
-        roles = {"verifier": verifier, "embedder": embedder, "decomposer": self.silver}
+        roles = {"verifier": self.verifier, "embedder": self.embedder, "decomposer": self.silver}
         roles |= {"judge": self.judge, "question_embedder": self.questions}
         return {name: role for name, role in roles.items() if role.in_use}
 

@@ -1,4 +1,1 @@
-"""Scores of systems: metrics, intervals, paired tests, calibration, the leaderboard.
-
-It works on predictions and labels and never imports rewards or training.
-"""
+"""Scores of systems, from predictions and labels alone: it imports neither rewards nor training."""

@@ -163,10 +163,9 @@ class SystemEntry(Endpoint):
 
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
-        problems = [*_misplaced(self), *_contradictions(self)]
-        if self.writer:
-            problems += (f"decomposer.{said}" for said in _contradictions(self.writer))
-        if problems:
+        own = _contradictions(self.writer) if self.writer else ()
+        inner = (f"decomposer.{said}" for said in own)
+        if problems := [*_misplaced(self), *_contradictions(self), *inner]:
             raise ValueError("\n".join(problems))
         return self
 

@@ -64,7 +64,7 @@ _RATIOS: _Ratios = {
     "silent_rate": (_HAS["silent"], _BASIS.is_not_null()),
     **{f"{BY_BASIS}{basis}": (has & _RIGHT, has) for basis, has in _HAS.items()},
 }
-_BEYOND: _Ratios = {BEYOND_RATE: (beyond_context().is_not_null(), _EACH)}
+_LONG: _Ratios = {BEYOND_RATE: (beyond_context().is_not_null(), _EACH)}
 _Rows = Iterator[dict[str, Any]]
 
 
@@ -112,8 +112,7 @@ def score_predictions(
     sure = counted.filter(~pl.col("claim_id").is_in(list(doubtful)))
     if 0 < sure.height < counted.height:
         rows.append(next(_verdict_rows(sure, classes)) | {"metric": f"{BALANCED}{WITHOUT}"})
-    rows += [*_ratio_rows(counted, _RATIOS), *_ratio_rows(frame, _BEYOND)]
-    rows += [*_confidence_rows(counted)]
+    rows += [*_ratio_rows(counted, _RATIOS), *_ratio_rows(frame, _LONG), *_confidence_rows(counted)]
     head = {name: frame[name][0] for name in ("benchmark", "system", "engine")}
     whole = head | {"slice": "all", "value": ""}
     table = pl.DataFrame([whole | row for row in (*rows, *parts)], SCORES.schema)
