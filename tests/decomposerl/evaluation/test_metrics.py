@@ -244,3 +244,12 @@ def test_an_auroc_is_covered(rows: int, size: int, level: float):
         estimate = auroc(noise + lead * positive, positive, documents)
         covered += estimate.low <= level <= estimate.high
     assert 0.93 <= covered / 400 <= 0.99
+
+
+@pytest.mark.parametrize("pieces", [10, 60])
+def test_only_evidence_that_is_there_counts(pieces: int):
+    """Claims of a slice keep the numbers of their evidence; those that are absent add nothing."""
+    amounts, each = np.arange(pieces) % 7, np.ones(pieces)
+    near, far = (ratio(amounts, each, np.arange(pieces) + first) for first in (0, 1_000))
+    assert near[:3] == pytest.approx(far[:3], nan_ok=True)
+    assert math.isnan(far.low) == (pieces < LEAST_UNITS)
