@@ -1,7 +1,6 @@
 """Profiles: what stands behind each port, where a key goes, and the embedded engines."""
 
 import json
-import math
 import os
 import pickle
 import re
@@ -30,7 +29,6 @@ from resources.embedder.minilm import MiniLM
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.tokens.resource import TokensResource
-from resources.tokens.word_tokens import WordTokens
 from resources.verifier.resource import VerifierResource
 from resources.vllm.process import KEYS
 from strategies import law
@@ -250,12 +248,6 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
 
 
 MODEL, ONE_THREAD = MiniLM(), MiniLM(threads=1)
-
-
-@given(words=st.integers(0, 5_000))
-def test_tokens_are_words_times_a_fixed_factor(words: int):
-    """The count is 1.3 times the words, rounded up, without floating-point excess."""
-    assert [math.ceil(13 * words / 10)] == WordTokens().count(["word " * words]).tolist()
 
 
 SENTENCES = st.lists(

@@ -78,23 +78,6 @@ def held(path: Path) -> bool:
     return False
 
 
-def refusal(folder: Path, *words: str, model: str = "org/m", **names: str) -> str:
-    """What a stand-in says that does not start."""
-    asked = [*WORDS, model, "--port", str(free_port()), "--holds", str(folder / "held"), *words]
-    env = os.environ | names
-    ended = subprocess.run(
-        asked, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert ended.returncode
-    return ended.stderr
-
-
-def listed(url: str) -> dict[str, Any]:
-    """The served models by name."""
-    with urllib.request.urlopen(f"{url}/v1/models", timeout=PATIENCE_S) as reply:  # noqa: S310
-        return {one["id"]: one for one in json.loads(reply.read())["data"]}
-
-
 def requests_of(folder: Path) -> list[dict[str, Any]]:
     """What the stand-ins of a folder were asked, in order."""
     return [json.loads(line) for line in (folder / "held.requests").read_text().splitlines()]

@@ -60,17 +60,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_quick_claims_are_one_message(tmp_path: Path):
-    """Each is an event; the engine's name says what answered."""
-    numbered = pl.DataFrame({"claim_id": [f"n{n:03}" for n in range(60)]})
-    many = numbered.join(lesson_claims().head(1).drop("claim_id"), how="cross")
-    said: list[str] = []
-    with opened(tmp_path, "simple-rules-faithful") as system:
-        assert system.engine.startswith("rule_chat:5+lexical_verifier:")
-        system.predict("hover", many, 0.0, said.append)
-    assert ["simple-rules-faithful, hover: 60 of 60 claims"] == said
-
-
 @pytest.mark.filterwarnings(NOTHING_SAID)  # the fixture's
 def test_a_policy_answers_in_process(trained: Path):
     """Its adapter on its base, the base's own prompt, the recipe's view; how sure it is."""

@@ -1,5 +1,6 @@
 """Token counts by a model's own tokenizer file."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from decomposerl.errors import EngineError, EngineMissing
 from resources.tokens.model_tokens import ModelTokens
+from resources.tokens.word_tokens import WordTokens
 from strategies import LAW, any_text
 
 TEXTS = [
@@ -97,3 +99,9 @@ def test_a_missing_or_broken_tokenizer_is_named(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text("{}", "utf-8")
     with pytest.raises(EngineError, match=r"tokenizer\.json"):
         ModelTokens(str(tmp_path)).count(["x"])
+
+
+@given(words=st.integers(0, 5_000))
+def test_tokens_are_words_times_a_fixed_factor(words: int):
+    """The count is 1.3 times the words, rounded up, without floating-point excess."""
+    assert [math.ceil(13 * words / 10)] == WordTokens().count(["word " * words]).tolist()
