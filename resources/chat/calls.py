@@ -231,7 +231,7 @@ class Sender:
         return ""
 
     async def count(self, request: Any) -> None:  # noqa: ANN401 - httpx's type
-        """Count an HTTP request before it is sent, whoever repeats it.
+        """Count an HTTP request before it is sent, also one that the package repeats.
 
         Raises:
             CeilingReached: the ceiling in calls refuses it.
