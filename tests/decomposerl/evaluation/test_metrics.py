@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,10 +23,12 @@ from decomposerl.evaluation.metrics import (
     auroc,
     balanced_accuracy,
     bin_numbers,
+    bootstrapped,
     brier,
     calibration_error,
     difference_interval,
     mean_of,
+    of_sums,
     ratio,
     share,
     shared_evidence,
@@ -246,10 +249,11 @@ def test_an_auroc_is_covered(rows: int, size: int, level: float):
     assert 0.93 <= covered / 400 <= 0.99
 
 
-@pytest.mark.parametrize("pieces", [10, 60])
-def test_only_evidence_that_is_there_counts(pieces: int):
+@pytest.mark.parametrize("by", [of_sums, bootstrapped])
+def test_only_evidence_that_is_there_counts(by: Callable[..., Estimate]):
     """Claims of a slice keep the numbers of their evidence; those that are absent add nothing."""
-    amounts, each = np.arange(pieces) % 7, np.ones(pieces)
-    near, far = (ratio(amounts, each, np.arange(pieces) + first) for first in (0, 1_000))
-    assert near[:3] == pytest.approx(far[:3], nan_ok=True)
-    assert math.isnan(far.low) == (pieces < LEAST_UNITS)
+    for sums in (np.array([np.arange(pieces) % 7, np.ones(pieces)]) for pieces in (10, 60)):
+        every = (np.pad(sums, ((0, 0), (absent, 0))) for absent in (0, 1_000))
+        near, far = (by(lambda drawn: drawn[0] / drawn[1], one) for one in every)
+        assert near[:3] == pytest.approx(far[:3], nan_ok=True)
+        assert math.isnan(far.low) == (sums.shape[1] < LEAST_UNITS)

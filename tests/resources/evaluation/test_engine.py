@@ -134,22 +134,17 @@ def test_prompts_are_the_entrys(tmp_path: Path):
 )
 def test_a_trained_decomposer_writes_the_questions(method: str, written: str, tmp_path: Path):
     """In its own words, and nothing else; without one the method's model is prompted for them."""
-    with (
-        FaultServer(usual=replying("Yes")) as rest,
-        FaultServer(usual=replying(written)) as trained,
-    ):
+    yes, questions = (FaultServer(usual=replying(text)) for text in ("Yes", written))
+    with yes as rest, questions as trained:
         text = entry("a", method, rest.url)
         own_words = {"model": MODEL, "base_url": trained.url, "user": "Split: {claim}"}
         lines = (f"{field} = {json.dumps(value)}" for field, value in own_words.items())
         plain = own(tmp_path, text)["a"]
         system = own(tmp_path, "\n".join([text, "[a.decomposer]", *lines, ""]))["a"]
-        made = predicted(tmp_path, system, 1)
+        made, prompted = predicted(tmp_path, system, 1), predicted(tmp_path, plain, 1)
         assert set(trained.prompts) == {f"Split: {claim_row(0)['claim']}"}
         assert not any("Split:" in prompt for prompt in rest.prompts)
         assert all("Is it old?" in prompt for prompt in rest.prompts[:1])
-        before = len(trained.prompts)
-        prompted = predicted(tmp_path, plain, 1)
-        assert before == len(trained.prompts)
     assert plain.entry_digest != system.entry_digest
     assert 2 == len({one.predictions["engine"][0] for one in (made, prompted)})
     assert "chat:" in made.predictions["engine"][0].partition(" questions=")[2]
